@@ -70,7 +70,7 @@ fn read(text: &str, pointer: &mut String, depth: usize) -> Result<Json, JsonErro
     match text.as_bytes().first() {
         Some(b'{') | Some(b'[') if depth >= MAX_DEPTH => Err(problem(pointer, JsonProblem::TooDeep)),
         Some(b'{') => {
-            let members: Members = serde_json::from_str(text).map_err(|e| syntax(pointer, &e))?;
+            let members: Members<'_> = serde_json::from_str(text).map_err(|e| syntax(pointer, &e))?;
             let mut seen = std::collections::HashSet::with_capacity(members.0.len());
             let mut out = Vec::with_capacity(members.0.len());
             for (key, raw) in &members.0 {
