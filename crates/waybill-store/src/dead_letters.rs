@@ -236,3 +236,6 @@ impl Store {
         Ok(Some(done.into_iter().filter(|(_, what)| *what == Redriven::Queued).map(|(id, _)| id).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,10 @@ pub mod routes;
 pub mod routing;
 mod store;
 pub mod tenants;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod words;
 
 pub use accept::*;
 pub use alerts::*;
@@ -51,13 +55,11 @@ pub use documents::*;
 pub use due::*;
 pub use error::StoreError;
 pub use feedback::*;
-pub use idempotency::*;
 pub use jobs::*;
 pub use outbox::*;
 pub use reads::*;
 pub use reconcile::*;
 pub use results::*;
-pub use routes::*;
 pub use routing::*;
 pub use store::{SchemaState, Store};
 pub use tenants::*;
