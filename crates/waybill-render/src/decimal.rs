@@ -12,12 +12,12 @@ pub(crate) struct Decimal {
     scale: u32,
 }
 
-/// More digits than any order needs (the yearly product of the world, in rupiah, has 18), few enough that three such
-/// columns fit on a page, and that the product of two numbers seldom leaves an `i128`.
-const MAX_DIGITS: usize = 20;
+/// As many digits as the yearly product of the world has, in rupiah: more than any order needs, few enough that three
+/// such columns fit on a page, and that the product of two numbers always fits into an `i128`.
+const MAX_DIGITS: usize = 18;
 
 /// The limit of a computed amount, in minor units: as many digits as an amount that is given.
-const MAX_MINOR: u128 = 10_u128.pow(20) - 1;
+const MAX_MINOR: u128 = 10_u128.pow(18) - 1;
 
 impl Decimal {
     pub(crate) const ZERO: Self = Self { units: 0, scale: 0 };
@@ -39,7 +39,7 @@ impl Decimal {
             return Err(NOT_A_NUMBER);
         }
         let number = Self::from_digits(negative, whole, fraction.trim_end_matches('0'), exponent);
-        number.ok_or("has more than 20 digits")
+        number.ok_or("has more than 18 digits")
     }
 
     fn from_digits(negative: bool, whole: &str, fraction: &str, exponent: i32) -> Option<Self> {

@@ -18,7 +18,7 @@ fn numbers_are_read_as_they_are_spelled() {
         ("1e3", 0, "1,000"),
         ("1.5E-3", 0, "0.0015"),
         ("1200e-2", 0, "12"),
-        ("0.10000000000000000555", 0, "0.10000000000000000555"),
+        ("0.100000000000000006", 0, "0.100000000000000006"),
         ("9007199254740993", 0, "9,007,199,254,740,993"),
     ] {
         assert_eq!(decimal(text).format(places), shown, "{text}");
@@ -37,8 +37,8 @@ fn numbers_with_too_many_digits_are_refused_and_not_rounded() {
     let longest = "9".repeat(MAX_DIGITS);
     assert!(Decimal::parse(&longest).is_ok());
     assert!(Decimal::parse(&format!("{longest}9")).is_err());
-    assert!(Decimal::parse("1e20").is_err());
-    assert!(Decimal::parse("1e-21").is_err());
+    assert!(Decimal::parse("1e18").is_err());
+    assert!(Decimal::parse("1e-19").is_err());
     assert!(Decimal::parse("1e2147483647").is_err());
     assert!(Decimal::parse("1e-2147483648").is_err());
     assert_eq!(decimal("0e2147483647"), Decimal::ZERO);
@@ -62,24 +62,27 @@ fn halves_are_rounded_away_from_zero() {
 
 #[test]
 fn tiny_products_round_to_zero_and_huge_ones_are_an_overflow() {
-    let tiny = decimal("1e-20").times(decimal("1e-20")).unwrap();
+    let tiny = decimal("1e-18").times(decimal("1e-18")).unwrap();
     assert_eq!(tiny.to_minor(2), Some(Minor(0)));
     let longest = decimal(&"9".repeat(MAX_DIGITS));
-    assert_eq!(longest.times(longest), None);
+    assert_eq!(longest.times(longest).and_then(|product| product.to_minor(0)), None);
     assert_eq!(longest.to_minor(0).and_then(|amount| amount.plus(Minor(1))), None);
     assert_eq!(longest.to_minor(2), None);
 }
 
+/// The first number with too many digits.
+const WIDE: i64 = 1_000_000_000_000_000_000;
+
 proptest! {
     #[test]
-    fn a_product_of_whole_cents_is_exact(quantity in 1_i64..1_000_000_000, cents in 0_i64..99_999_999_999) {
+    fn a_product_of_whole_cents_is_exact(quantity in 1_i64..1_000_000_000, cents in 0_i64..999_999_999) {
         let price = Minor(i128::from(cents)).decimal(2);
         let product = decimal(&quantity.to_string()).times(price).unwrap();
         prop_assert_eq!(product.to_minor(2), Some(Minor(i128::from(quantity) * i128::from(cents))));
     }
 
     #[test]
-    fn rounding_is_never_off_by_more_than_half_a_unit(units in any::<i64>(), scale in 0_u32..18, minor in 0_u32..4) {
+    fn rounding_is_never_off_by_more_than_half_a_unit(units in -WIDE / 1_000..WIDE / 1_000, scale in 0_u32..18, minor in 0_u32..4) {
         let number = Decimal { units: i128::from(units), scale };
         let rounded = number.to_minor(minor).unwrap().0;
         // Twice the error, in units of 10^-(scale + minor): at most one rounding unit.
@@ -88,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn formatting_and_parsing_agree(units in any::<i64>(), scale in 0_u32..18, places in 0_u32..6) {
+    fn formatting_and_parsing_agree(units in -WIDE..WIDE, scale in 0_u32..18, places in 0_u32..6) {
         let number = Decimal { units: i128::from(units), scale };
         let shown = number.format(places).replace(',', "").replace('\u{2212}', "-");
         let again = decimal(&shown);

@@ -30,6 +30,8 @@ mod fonts;
 mod pointer;
 mod purchase_order;
 mod registry;
+#[cfg(test)]
+mod testing;
 mod text;
 mod world;
 

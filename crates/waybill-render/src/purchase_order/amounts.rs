@@ -44,9 +44,7 @@ fn line_totals(order: &PurchaseOrder, minor: u32) -> Result<Vec<Minor>, RenderEr
 fn tax(order: &PurchaseOrder, subtotal: Minor, minor: u32) -> Result<Option<Minor>, RenderError> {
     let exact = order.tax_rate.map(|rate| subtotal.decimal(minor).times(rate.percent()));
     let computed = match exact {
-        Some(exact) => {
-            Some(exact.and_then(|exact| exact.to_minor(minor)).ok_or_else(|| too_large("/tax_rate"))?)
-        }
+        Some(exact) => Some(exact.and_then(|exact| exact.to_minor(minor)).ok_or_else(|| too_large("/tax_rate"))?),
         None => None,
     };
     let Some(given) = order.tax else { return Ok(computed) };

@@ -6,7 +6,7 @@ use crate::currency::Currency;
 use crate::date::Date;
 use crate::decimal::Decimal;
 use crate::error::RenderError;
-use crate::text::{Code, Text, optional};
+use crate::text::{Code, Paragraph, Text, optional};
 
 /// More lines than any order has, and few enough that a render stays a matter of seconds.
 pub(crate) const MAX_LINES: usize = 2_000;
@@ -15,7 +15,7 @@ const MAX_ADDRESS_LINES: usize = 8;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct PurchaseOrder {
-    pub(crate) order_number: Code,
+    pub(crate) order_number: Code<60>,
     pub(crate) order_date: Date,
     pub(crate) requested_delivery_date: Option<Date>,
     /// Who orders; the letterhead.
@@ -38,19 +38,19 @@ pub(crate) struct PurchaseOrder {
     /// Checked against the lines and the tax when given.
     pub(crate) total: Option<Decimal>,
     #[serde(default, deserialize_with = "optional")]
-    pub(crate) payment_terms: Option<Text<500>>,
+    pub(crate) payment_terms: Option<Paragraph<500>>,
     #[serde(default, deserialize_with = "optional")]
-    pub(crate) delivery_terms: Option<Text<500>>,
+    pub(crate) delivery_terms: Option<Paragraph<500>>,
     #[serde(default, deserialize_with = "optional")]
-    pub(crate) notes: Option<Text<4000>>,
+    pub(crate) notes: Option<Paragraph<4000>>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Party {
-    pub(crate) name: Text<120>,
+    pub(crate) name: Text<100>,
     /// Street, postcode and town, country: one entry per printed line.
     pub(crate) address: Vec<Text<120>>,
-    pub(crate) vat_id: Option<Code>,
+    pub(crate) vat_id: Option<Code<20>>,
     pub(crate) contact: Option<Contact>,
 }
 
@@ -67,12 +67,12 @@ pub(crate) struct Contact {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line {
     /// What the order calls the line; counted from 1 if missing.
-    pub(crate) position: Option<Code>,
-    pub(crate) sku: Option<Code>,
-    pub(crate) description: Text<4000>,
+    pub(crate) position: Option<Code<10>>,
+    pub(crate) sku: Option<Code<60>>,
+    pub(crate) description: Paragraph<4000>,
     pub(crate) quantity: Decimal,
     #[serde(default, deserialize_with = "optional")]
-    pub(crate) unit: Option<Text<20>>,
+    pub(crate) unit: Option<Text<12>>,
     /// Per unit, in the order's currency; may have more digits than the currency, and may be negative (a discount).
     pub(crate) unit_price: Decimal,
 }
