@@ -1,0 +1,20 @@
+//! The outside world as traits. Every port has one contract suite in `waybill-testkit`, run on every adapter, fakes included.
+//!
+//! The store is not a port: Postgres is always real.
+
+mod alerts;
+mod lock;
+mod objects;
+mod provider;
+mod queue;
+mod renderer;
+
+pub use alerts::{Alert, AlertCause, AlertSink};
+pub use lock::{Lock, LockAnswer, LockError, LockRequest};
+pub use objects::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
+pub use provider::{FeedbackEvent, FeedbackKind, Provider};
+pub use queue::{
+    EntryError, MAX_BATCH, MAX_BATCH_BYTES, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt,
+    ReceivedMessage, split_batches,
+};
+pub use renderer::{RenderFailure, RenderRequest, RenderedDocument, Renderer};

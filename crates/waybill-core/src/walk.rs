@@ -1,0 +1,267 @@
+//! One pass over the provider list, as a state machine without I/O.
+//!
+//! A pass may be cut in pieces: an unknown outcome under `reconcile` parks the delivery in UNKNOWN and the pass goes on behind that
+//! provider when no event settled it. An attempt (what `max_attempts` counts) is a whole pass, so the position is kept with the delivery.
+
+use crate::{
+    outcome::{OnUnknown, Outcome},
+    policy::RetryPolicy,
+    state::Reason,
+};
+use std::time::Duration;
+
+/// Where a pass stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// Index of the next provider to call.
+    position: usize,
+    providers: usize,
+    seen: Seen,
+    longest_retry_after: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Seen {
+    rejected_message: bool,
+    unusable: bool,
+    /// Anything that a later try may cure.
+    temporary: bool,
+    unknown: bool,
+}
+
+/// What follows a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Call the provider at this index.
+    Call(usize),
+    /// The pass is over.
+    End(Verdict),
+}
+
+/// How a pass (or a piece of it) ends. The store turns each into one state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// SENT.
+    Sent { provider: usize, provider_message_id: String },
+    /// UNKNOWN; the pass goes on at `position` when nothing settles it (never by itself under `hold`).
+    Unknown { provider: usize, position: usize, hold: bool },
+    /// RETRYING without an attempt burnt: every provider is unusable, or the claim did not last.
+    Hold { delay: Duration, why: HoldReason },
+    /// RETRYING; this pass counts as an attempt.
+    Retry { delay: Duration },
+    /// FAILED. `dead_letter` when it is our side's or a provider's fault, not the recipient's or the message's.
+    Failed { reason: Reason, dead_letter: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldReason {
+    AllProvidersUnusable,
+    /// The monotonic clock says that the next call might outlive the claim.
+    ClaimTooShort,
+    /// The process is stopping.
+    Stopping,
+}
+
+impl Pass {
+    /// Starts (or goes on with) a pass at `position` of `providers`.
+    pub fn resume(position: usize, providers: usize) -> Self {
+        // A pass that was cut had an unknown outcome before the cut.
+        let seen = Seen { unknown: position > 0, temporary: position > 0, ..Seen::default() };
+        Self { position, providers, seen, longest_retry_after: Duration::ZERO }
+    }
+
+    /// What to do first. `attempts_done` are whole passes before this one; `jitter` is uniform in `[0, 1)`.
+    pub fn start(&self, policy: &RetryPolicy, attempts_done: u32, jitter: f64) -> Next {
+        if self.position < self.providers {
+            Next::Call(self.position)
+        } else {
+            Next::End(self.exhausted(policy, attempts_done, jitter))
+        }
+    }
+
+    /// Takes the outcome of the call at the current position.
+    pub fn after(
+        &mut self,
+        outcome: &Outcome,
+        on_unknown: OnUnknown,
+        policy: &RetryPolicy,
+        attempts_done: u32,
+        jitter: f64,
+    ) -> Next {
+        let provider = self.position;
+        match outcome {
+            Outcome::Accepted { provider_message_id } => {
+                return Next::End(Verdict::Sent { provider, provider_message_id: provider_message_id.clone() });
+            }
+            Outcome::RejectedRecipient { .. } => {
+                return Next::End(Verdict::Failed { reason: Reason::RecipientRejected, dead_letter: false });
+            }
+            Outcome::RejectedMessage { .. } => self.seen.rejected_message = true,
+            Outcome::Unusable { .. } => self.seen.unusable = true,
+            Outcome::Throttled { retry_after, .. } => {
+                self.seen.temporary = true;
+                self.longest_retry_after = self.longest_retry_after.max(retry_after.unwrap_or_default());
+            }
+            Outcome::Unavailable { .. } => self.seen.temporary = true,
+            Outcome::Unknown { .. } => {
+                self.seen.temporary = true;
+                self.seen.unknown = true;
+                match on_unknown {
+                    OnUnknown::Failover => {}
+                    OnUnknown::Reconcile => {
+                        return Next::End(Verdict::Unknown { provider, position: provider + 1, hold: false });
+                    }
+                    OnUnknown::Hold => {
+                        return Next::End(Verdict::Unknown { provider, position: provider + 1, hold: true });
+                    }
+                }
+            }
+        }
+        self.position += 1;
+        self.start(policy, attempts_done, jitter)
+    }
+
+    fn exhausted(&self, policy: &RetryPolicy, attempts_done: u32, jitter: f64) -> Verdict {
+        if !self.seen.temporary {
+            // Nothing that waiting for a provider's recovery could cure, except an account that somebody repairs.
+            if self.seen.unusable {
+                return Verdict::Hold { delay: policy.hold_delay, why: HoldReason::AllProvidersUnusable };
+            }
+            if self.seen.rejected_message {
+                return Verdict::Failed { reason: Reason::ProviderRejected, dead_letter: false };
+            }
+        }
+        let attempts = attempts_done + 1;
+        if attempts >= policy.max_attempts {
+            return Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter: true };
+        }
+        // Never earlier than the provider asked for.
+        Verdict::Retry { delay: policy.backoff(attempts, jitter).max(self.longest_retry_after) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: 3,
+            base: Duration::from_secs(10),
+            cap: Duration::from_secs(600),
+            hold_delay: Duration::from_secs(60),
+        }
+    }
+    fn id() -> Outcome {
+        Outcome::Accepted { provider_message_id: "m".into() }
+    }
+    fn d() -> String {
+        String::new()
+    }
+
+    /// Runs a pass over scripted outcomes and says which providers were called.
+    fn run(position: usize, attempts_done: u32, on_unknown: OnUnknown, script: &[Outcome]) -> (Vec<usize>, Verdict) {
+        let mut pass = Pass::resume(position, 2);
+        let mut called = Vec::new();
+        let mut next = pass.start(&policy(), attempts_done, 1.0);
+        loop {
+            match next {
+                Next::End(verdict) => return (called, verdict),
+                Next::Call(provider) => {
+                    called.push(provider);
+                    next = pass.after(&script[called.len() - 1], on_unknown, &policy(), attempts_done, 1.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_acceptance_ends_the_pass() {
+        let (called, verdict) = run(0, 0, OnUnknown::Reconcile, &[id()]);
+        assert_eq!((called, verdict), (vec![0], Verdict::Sent { provider: 0, provider_message_id: "m".into() }));
+    }
+
+    #[test]
+    fn certain_refusals_go_to_the_next_provider() {
+        for refusal in [
+            Outcome::Unavailable { detail: d() },
+            Outcome::Throttled { retry_after: None, detail: d() },
+            Outcome::Unusable { detail: d() },
+            Outcome::RejectedMessage { detail: d() },
+        ] {
+            let (called, verdict) = run(0, 0, OnUnknown::Reconcile, &[refusal, id()]);
+            assert_eq!(called, [0, 1]);
+            assert!(matches!(verdict, Verdict::Sent { provider: 1, .. }));
+        }
+    }
+
+    #[test]
+    fn a_rejected_recipient_is_not_tried_elsewhere_and_is_no_dead_letter() {
+        let (called, verdict) = run(0, 0, OnUnknown::Failover, &[Outcome::RejectedRecipient { detail: d() }]);
+        assert_eq!(
+            (called, verdict),
+            (vec![0], Verdict::Failed { reason: Reason::RecipientRejected, dead_letter: false })
+        );
+    }
+
+    #[test]
+    fn an_unknown_outcome_waits_fails_over_or_holds_by_policy() {
+        let unknown = || Outcome::Unknown { detail: d() };
+        assert_eq!(
+            run(0, 0, OnUnknown::Reconcile, &[unknown()]).1,
+            Verdict::Unknown { provider: 0, position: 1, hold: false }
+        );
+        assert_eq!(
+            run(0, 0, OnUnknown::Hold, &[unknown()]).1,
+            Verdict::Unknown { provider: 0, position: 1, hold: true }
+        );
+        assert!(matches!(run(0, 0, OnUnknown::Failover, &[unknown(), id()]).1, Verdict::Sent { provider: 1, .. }));
+        // After the reconciliation the pass goes on behind the provider that was silent.
+        assert_eq!(run(1, 0, OnUnknown::Reconcile, &[id()]).0, [1]);
+        // Behind the last one the pass is over and counts as one attempt.
+        assert!(matches!(run(2, 0, OnUnknown::Reconcile, &[]).1, Verdict::Retry { .. }));
+        assert_eq!(
+            run(2, 2, OnUnknown::Reconcile, &[]).1,
+            Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter: true }
+        );
+    }
+
+    #[test]
+    fn ses_01_accounts_that_can_t_send_burn_no_attempts() {
+        let unusable = || Outcome::Unusable { detail: d() };
+        let held = Verdict::Hold { delay: Duration::from_secs(60), why: HoldReason::AllProvidersUnusable };
+        assert_eq!(run(0, 2, OnUnknown::Reconcile, &[unusable(), unusable()]).1, held);
+        assert_eq!(run(0, 2, OnUnknown::Reconcile, &[unusable(), Outcome::RejectedMessage { detail: d() }]).1, held);
+    }
+
+    #[test]
+    fn a_message_that_nobody_takes_fails_at_once_and_is_no_dead_letter() {
+        let rejected = || Outcome::RejectedMessage { detail: d() };
+        assert_eq!(
+            run(0, 0, OnUnknown::Reconcile, &[rejected(), rejected()]).1,
+            Verdict::Failed { reason: Reason::ProviderRejected, dead_letter: false }
+        );
+    }
+
+    #[test]
+    fn attempts_run_out_into_a_dead_letter_and_retry_after_is_obeyed() {
+        let down = || Outcome::Unavailable { detail: d() };
+        assert_eq!(
+            run(0, 0, OnUnknown::Reconcile, &[down(), down()]).1,
+            Verdict::Retry { delay: Duration::from_secs(10) }
+        );
+        assert_eq!(
+            run(0, 1, OnUnknown::Reconcile, &[down(), down()]).1,
+            Verdict::Retry { delay: Duration::from_secs(20) }
+        );
+        assert_eq!(
+            run(0, 2, OnUnknown::Reconcile, &[down(), down()]).1,
+            Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter: true }
+        );
+        let throttled = Outcome::Throttled { retry_after: Some(Duration::from_secs(300)), detail: d() };
+        assert_eq!(
+            run(0, 0, OnUnknown::Reconcile, &[throttled, down()]).1,
+            Verdict::Retry { delay: Duration::from_secs(300) }
+        );
+    }
+}
