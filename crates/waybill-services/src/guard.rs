@@ -1,8 +1,8 @@
 //! A server process that never outlives us.
 //!
-//! A child can ask Linux for a signal at its parent's death, but only by unsafe code between fork and exec. Instead a shell (the
-//! watcher) reads from a pipe whose other end only we hold. When we stop, panic or are killed, the pipe closes and the watcher stops the
-//! server. The pipe's end is close-on-exec, so no other child of ours keeps it open.
+//! A child can ask Linux for a signal at its parent's death, but only by unsafe code between fork and exec. Instead a
+//! shell (the watcher) reads from a pipe whose other end only we hold. When we stop, panic or are killed, the pipe
+//! closes and the watcher stops the server. The pipe's end is close-on-exec, so no other child of ours keeps it open.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::user::{self, User};
 
 /// $1 pid, $2 signal, $3 seconds to wait before SIGKILL, $4 a folder to remove if we have gone, or nothing.
-/// The word `stop` on the pipe means that we live and do the rest. A server that ended by itself is our business too: then we end the
-/// watcher first, so it never signals a pid that was given to another process.
+/// The word `stop` on the pipe means that we live and do the rest. A server that ended by itself is our business too:
+/// then we end the watcher first, so it never signals a pid that was given to another process.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 read -r word

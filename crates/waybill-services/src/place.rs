@@ -1,7 +1,8 @@
 //! Where files go that PostgreSQL's user must be able to reach.
 //!
-//! A project may lie below a folder that only root can enter (`/root`, or a folder of `mktemp -d`). Run by root, the server's user could
-//! not open its own data directory there, so it moves to `/var/tmp`, and a note in the wanted place says so.
+//! A project may lie below a folder that only root can enter (`/root`, or a folder of `mktemp -d`). Run by root, the
+//! server's user could not open its own data directory there, so it moves to `/var/tmp`, and a note in the wanted place
+//! says so.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -14,7 +15,8 @@ const NOTE: &str = "MOVED.txt";
 /// Survives a restart of the machine, unlike `/tmp`.
 const STAND_INS: &str = "/var/tmp";
 
-/// Makes `wanted` (mode 0700, owned by the server's user) and returns where it really is: `wanted` itself, or its stand-in.
+/// Makes `wanted` (mode 0700, owned by the server's user) and returns where it really is: `wanted` itself, or its
+/// stand-in.
 pub(crate) fn private(wanted: &Path, user: Option<&User>) -> Result<PathBuf, ServiceError> {
     let wanted = absolute(wanted)?;
     fs::create_dir_all(&wanted).map_err(ServiceError::io(format!("making {}", wanted.display())))?;
@@ -58,7 +60,8 @@ pub(crate) fn shared_cache() -> Result<PathBuf, ServiceError> {
     Ok(place)
 }
 
-/// Makes the folder, or checks that the one there is a real folder of root or of the server's user: anybody can make one in `/var/tmp`.
+/// Makes the folder, or checks that the one there is a real folder of root or of the server's user: anybody can make
+/// one in `/var/tmp`.
 fn own(place: &Path, mode: u32, also: u32) -> Result<(), ServiceError> {
     let doing = || ServiceError::io(format!("making {}", place.display()));
     match DirBuilder::new().mode(mode).create(place) {
@@ -83,7 +86,8 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, ServiceError> {
     std::path::absolute(path).map_err(ServiceError::io(format!("resolving {}", path.display())))
 }
 
-/// FNV-1a, 64 bits (RFC 9923): the name of a stand-in must be the same after a change of compiler, unlike the standard library's hash.
+/// FNV-1a, 64 bits (RFC 9923): the name of a stand-in must be the same after a change of compiler, unlike the standard
+/// library's hash.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

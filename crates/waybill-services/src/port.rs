@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// A port that was free a moment ago. Another process may take it before the server does, so callers try again a few times.
+/// A port that was free a moment ago. Another process may take it before the server does, so callers try again a few
+/// times.
 pub(crate) fn free() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

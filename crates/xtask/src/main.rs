@@ -1,10 +1,12 @@
 //! The developer's commands: `cargo xtask COMMAND`.
 //!
-//! One module per command, each with a `HELP` text and a `run(args) -> Result<ExitCode>`; `COMMANDS` below is the list. What several
-//! commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis) and `tally` (counting test results).
+//! One module per command, each with a `HELP` text and a `run(args) -> Result<ExitCode>`; `COMMANDS` below is the list.
+//! What several commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis) and `tally` (counting
+//! test results).
 //!
-//! It must build in seconds, because everybody's first command runs through it: no async runtime, no command line parser, no crate of
-//! ours but `waybill-services`. A command that needs more starts the `waybill` binary or a test as a process of its own.
+//! It must build in seconds, because everybody's first command runs through it: no async runtime, no command line
+//! parser, no crate of ours but `waybill-services`. A command that needs more starts the `waybill` binary or a test as
+//! a process of its own.
 //!
 //! To add a command: a module, and a line in `COMMANDS`.
 

@@ -49,7 +49,8 @@ impl Services {
     }
 }
 
-/// A temporary server for tests. It doesn't wait for the disk, because no test loses the machine's power; a killed server loses nothing.
+/// A temporary server for tests. It doesn't wait for the disk, because no test loses the machine's power; a killed
+/// server loses nothing.
 pub(crate) fn start_postgres() -> Result<Postgres> {
     let folder = workspace::target().join("services");
     let mut options = PostgresOptions::new(DataDir::Temporary(folder.join("data")), folder.join("cache"));

@@ -1,8 +1,9 @@
 //! `cargo xtask sqlx-prepare`: the committed query data that lets everybody build without a database.
 //!
-//! The checked query macros ask a database while compiling, unless they find what it would say in `.sqlx/` at the root. This command asks
-//! a database of its own, with the migrations applied by `psql`: our migrator is of no use here, because the crate that holds it does not
-//! compile while its query data is out of date. sqlx-cli would do the same, but has to be installed first.
+//! The checked query macros ask a database while compiling, unless they find what it would say in `.sqlx/` at the root.
+//! This command asks a database of its own, with the migrations applied by `psql`: our migrator is of no use here,
+//! because the crate that holds it does not compile while its query data is out of date. sqlx-cli would do the same,
+//! but has to be installed first.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -107,7 +108,8 @@ fn touch(path: &Path) -> Result<()> {
     file.and_then(|file| file.set_modified(SystemTime::now())).with_context(|| format!("touching {}", path.display()))
 }
 
-/// Applies the migrations in the order of their names, each in a transaction unless it says, as for sqlx, `-- no-transaction`.
+/// Applies the migrations in the order of their names, each in a transaction unless it says, as for sqlx, `--
+/// no-transaction`.
 fn migrate(postgres: &Postgres) -> Result<()> {
     for file in entries(&workspace::root().join("migrations"))? {
         if file.extension().is_none_or(|extension| extension != "sql") {
@@ -169,7 +171,8 @@ fn compare(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Re
     Ok(ExitCode::FAILURE)
 }
 
-/// One line for each query whose data is missing, left over or different. Different spacing of the same data is no difference.
+/// One line for each query whose data is missing, left over or different. Different spacing of the same data is no
+/// difference.
 fn drift(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
     let parse = |text: &String| serde_json::from_str::<Value>(text).ok();
     let mut lines = Vec::new();

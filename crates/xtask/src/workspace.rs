@@ -18,8 +18,8 @@ pub(crate) fn target() -> PathBuf {
 
 /// `cargo ARGS` at the root, as a person would run it.
 ///
-/// We run under `cargo run` ourselves, which tells us about the package xtask. Some build scripts are sensitive to these variables and
-/// would run again each time somebody changes between `cargo xtask test` and plain cargo.
+/// We run under `cargo run` ourselves, which tells us about the package xtask. Some build scripts are sensitive to
+/// these variables and would run again each time somebody changes between `cargo xtask test` and plain cargo.
 pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());

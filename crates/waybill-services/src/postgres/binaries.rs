@@ -25,7 +25,8 @@ impl Binaries {
     }
 }
 
-/// The installation to use. `made_by` is the major version of an existing data directory, which only the same version can open.
+/// The installation to use. `made_by` is the major version of an existing data directory, which only the same version
+/// can open.
 pub(super) fn find(
     options: &PostgresOptions,
     user: Option<&User>,

@@ -19,7 +19,8 @@ pub(super) const ROLE: &str = "waybill";
 /// A server that was orphaned a moment ago is being stopped by its watcher.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(20);
 
-/// One folder: `data/` is PostgreSQL's, `password` is ours, `databases` lists what was made, `lock` is held while a server runs.
+/// One folder: `data/` is PostgreSQL's, `password` is ours, `databases` lists what was made, `lock` is held while a
+/// server runs.
 pub(super) struct Cluster {
     pub(super) root: PathBuf,
     pub(super) user: Option<User>,
@@ -95,8 +96,9 @@ impl Cluster {
 
     /// Waits until no process works in the data directory, then removes a `postmaster.pid` that a crash left behind.
     ///
-    /// PostgreSQL itself refuses to start if the pid in that file was given to another process since. Removing it is safe only when no
-    /// backend of the crashed server is left either. Each of them has the data directory as its current one, which Linux shows.
+    /// PostgreSQL itself refuses to start if the pid in that file was given to another process since. Removing it is
+    /// safe only when no backend of the crashed server is left either. Each of them has the data directory as its
+    /// current one, which Linux shows.
     pub(super) fn settle(&self) -> Result<(), ServiceError> {
         let data = self.data();
         let pid_file = data.join("postmaster.pid");
@@ -113,7 +115,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs `initdb` unless it was done. It works in another folder first, so that a killed one leaves no half a database.
+    /// Runs `initdb` unless it was done. It works in another folder first, so that a killed one leaves no half a
+    /// database.
     pub(super) fn make(&self, binaries: &Binaries, progress: &Progress) -> Result<(), ServiceError> {
         if self.made_by().is_some() {
             return Ok(());

@@ -43,7 +43,8 @@ impl Postgres {
     /// Finds binaries, makes or opens the data directory, starts the server and waits until it answers (30 s at most).
     ///
     /// # Errors
-    /// Every step has its own [`ServiceError`]; each message is one line that says what to do, plus the log's end where there is one.
+    /// Every step has its own [`ServiceError`]; each message is one line that says what to do, plus the log's end where
+    /// there is one.
     pub fn start(options: &PostgresOptions) -> Result<Self, ServiceError> {
         options.check_database()?;
         let cluster = Cluster::place(&options.data)?;
@@ -98,7 +99,8 @@ impl Postgres {
         self.cluster.remove_temporary()
     }
 
-    /// Stops the server if it still runs and starts it again with the same data and address: what a test of an outage needs.
+    /// Stops the server if it still runs and starts it again with the same data and address: what a test of an outage
+    /// needs.
     pub fn restart(&mut self) -> Result<(), ServiceError> {
         self.server.stop()?;
         self.cluster.settle()?;

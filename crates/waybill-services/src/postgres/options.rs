@@ -37,7 +37,8 @@ impl BinarySource {
     }
 }
 
-/// Where the database lives. As root the real folder may be another one, see [`Postgres::folder`](super::Postgres::folder).
+/// Where the database lives. As root the real folder may be another one, see
+/// [`Postgres::folder`](super::Postgres::folder).
 #[derive(Clone, Debug)]
 pub enum DataDir {
     /// A folder of its own that is kept between runs.
@@ -79,7 +80,8 @@ impl PostgresOptions {
         }
     }
 
-    /// The name goes into SQL and a URL as it is, so it must be plain. 63 bytes is PostgreSQL's limit (NAMEDATALEN - 1).
+    /// The name goes into SQL and a URL as it is, so it must be plain. 63 bytes is PostgreSQL's limit (NAMEDATALEN -
+    /// 1).
     pub(super) fn check_database(&self) -> Result<(), ServiceError> {
         let name = self.database.as_bytes();
         let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_';

@@ -45,8 +45,8 @@ fn error_message(stream: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(message.unwrap_or(b"an error without text")).into_owned())
 }
 
-/// Whether `postmaster.pid` says that our process is the one on that port, and ready: another server may have been quicker to take it.
-/// Lines 1, 4 and 8 are the pid, the port and the status.
+/// Whether `postmaster.pid` says that our process is the one on that port, and ready: another server may have been
+/// quicker to take it. Lines 1, 4 and 8 are the pid, the port and the status.
 pub(super) fn is_ours(data: &Path, pid: u32, port: u16) -> bool {
     let text = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let line = |number: usize| text.lines().nth(number - 1).map(str::trim).unwrap_or_default().to_owned();

@@ -165,7 +165,8 @@ fn a_setting_that_the_server_refuses_shows_its_log() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
 }
 
-/// A project below a folder that only its owner can enter, such as one of `mktemp -d`. Run by root, the server is another user.
+/// A project below a folder that only its owner can enter, such as one of `mktemp -d`. Run by root, the server is
+/// another user.
 #[test]
 fn a_project_below_a_private_folder_works() {
     let folder = Folder::new("private");
