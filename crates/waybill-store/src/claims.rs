@@ -70,11 +70,9 @@ impl Answer {
         let state = delivery_state(&self.state)?;
         let claim = match (state, self.holder.map(DeliveryId)) {
             (DeliveryState::Sending, _) if self.own_due.is_some_and(|due| due <= 0.0) => Claim::Expired { by: id },
-            (DeliveryState::Sending | DeliveryState::Unknown, _) => Claim::InProgress {
-                until_in: self.own_due.map(span),
-                by: id,
-                unknown: state == DeliveryState::Unknown,
-            },
+            (DeliveryState::Sending | DeliveryState::Unknown, _) => {
+                Claim::InProgress { until_in: self.own_due.map(span), by: id, unknown: state == DeliveryState::Unknown }
+            }
             (DeliveryState::Pending | DeliveryState::WaitingDocument | DeliveryState::Retrying, Some(by)) => {
                 self.refused_or_granted(by)
             }

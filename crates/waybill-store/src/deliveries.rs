@@ -128,11 +128,9 @@ impl FinalMove {
     fn detail(&self) -> Option<String> {
         match self {
             Self::Failed { detail: text, .. } => Some(detail(text)),
-            Self::Duplicate { .. }
-            | Self::Superseded { .. }
-            | Self::Expired
-            | Self::Cancelled
-            | Self::Suppressed => None,
+            Self::Duplicate { .. } | Self::Superseded { .. } | Self::Expired | Self::Cancelled | Self::Suppressed => {
+                None
+            }
         }
     }
 

@@ -3,10 +3,7 @@
 //! A fact outranks whatever we believed: it makes the identity `sent` unless it already is, whoever holds its claim, and the delivery
 //! SENT from every state that core's `may_become` lets become SENT.
 
-use crate::{
-    Store, StoreError,
-    store::detail,
-};
+use crate::{Store, StoreError, store::detail};
 use uuid::Uuid;
 use waybill_core::ids::DeliveryId;
 

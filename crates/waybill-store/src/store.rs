@@ -37,9 +37,15 @@ pub struct Store {
 pub enum SchemaState {
     UpToDate,
     /// Run `waybill migrate` first.
-    Behind { have: i64, want: i64 },
+    Behind {
+        have: i64,
+        want: i64,
+    },
     /// A newer build migrated it. Fine during a deployment: migrations expand first and contract later.
-    Ahead { have: i64, want: i64 },
+    Ahead {
+        have: i64,
+        want: i64,
+    },
     Empty,
 }
 
@@ -55,11 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the server can't be reached within `acquire_timeout`.
-    pub async fn connect(
-        url: &str,
-        max_connections: u32,
-        acquire_timeout: Duration,
-    ) -> Result<Store, StoreError> {
+    pub async fn connect(url: &str, max_connections: u32, acquire_timeout: Duration) -> Result<Store, StoreError> {
         let options = PgConnectOptions::from_str(url)?.application_name("waybill");
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
@@ -128,9 +130,8 @@ impl Store {
         if table.is_none() {
             return Ok(SchemaState::Empty);
         }
-        let have: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-            .fetch_one(self.db())
-            .await?;
+        let have: Option<i64> =
+            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(self.db()).await?;
         Ok(match have {
             None => SchemaState::Empty,
             Some(have) if have < want => SchemaState::Behind { have, want },
