@@ -36,12 +36,9 @@ async fn openapi_is_served_and_is_3_1_and_every_reference_in_it_leads_somewhere(
 fn collect(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            for (key, member) in members {
-                match member {
-                    Value::String(text) if key == "$ref" => out.push(text.clone()),
-                    other => collect(other, out),
-                }
-            }
+            let named = members.get("$ref").and_then(Value::as_str);
+            out.extend(named.map(str::to_owned));
+            members.values().for_each(|member| collect(member, out));
         }
         Value::Array(items) => items.iter().for_each(|item| collect(item, out)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
