@@ -14,7 +14,11 @@ fn ses(url: String) -> Made {
         region: "eu-central-1".into(),
         endpoint_url: Some(url),
         configuration_set: Some("waybill-events".into()),
-        credentials: SesCredentials::Static { access_key_id: "AKIA".into(), secret_access_key: "secret".into() },
+        credentials: SesCredentials::Static {
+            access_key_id: "AKIA".into(),
+            secret_access_key: "secret".into(),
+            session_token: None,
+        },
         timeout: TIMEOUT,
         events_wired: true,
     };

@@ -18,6 +18,7 @@ fn config(url: &str) -> SesConfig {
         credentials: SesCredentials::Static {
             access_key_id: "AKIATEST".into(),
             secret_access_key: Secret::from("hush-hush"),
+            session_token: Some(Secret::from("hush-hush")),
         },
         timeout: Duration::from_secs(5),
         events_wired: false,
