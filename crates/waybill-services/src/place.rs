@@ -28,7 +28,7 @@ pub(crate) fn private(wanted: &Path, user: Option<&User>) -> Result<PathBuf, Ser
     if !wanted.join(NOTE).exists() {
         user::give(&wanted, Some(user))?;
         set_mode(&wanted, 0o700)?;
-        if user::can_enter(user, &wanted).map_err(ServiceError::io("looking for a folder to use"))? {
+        if user::can_write(user, &wanted)? {
             return Ok(wanted);
         }
     }
