@@ -36,7 +36,8 @@ pub(crate) fn private(wanted: &Path, user: Option<&User>) -> Result<PathBuf, Ser
     own(&place, 0o700, user.uid)?;
     user::give(&place, Some(user))?;
     let note = format!(
-        "The data is in {}\nThis project was run by root, PostgreSQL must not run as root, and its user ({}) can't enter this folder.\n\
+        "The data is in {}\nThis project was run by root, PostgreSQL must not run as root, and its user ({}) \
+         can't enter this folder.\n\
          Remove both folders to begin with an empty database.\n",
         place.display(),
         user.name
