@@ -2,7 +2,6 @@
 
 /// Why a document could not be rendered. No variant holds a value from the data, so every message may be logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RenderError {
     /// There is no document type of that name.
     #[error("there is no document type `{document_type}`")]

@@ -42,6 +42,8 @@ pub mod routes;
 pub mod routing;
 mod store;
 pub mod tenants;
+pub mod unknowns;
+pub mod waiting;
 
 pub use accept::*;
 pub use alerts::*;
@@ -63,3 +65,4 @@ pub use routes::*;
 pub use routing::*;
 pub use store::{SchemaState, Store};
 pub use tenants::*;
+pub use unknowns::*;

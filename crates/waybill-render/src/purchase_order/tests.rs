@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::error::RenderError;
@@ -268,4 +269,20 @@ fn points_of_numbers_stand_in_line() {
     };
     let places = ["148.50", "12.485", "0.1175", "96.00"].map(point);
     assert!(places.iter().all(|place| (place - places[0]).abs() < 0.5), "{places:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_text_makes_the_typesetter_fail(name in any::<String>(), description in any::<String>(), sku in "\\PC{0,80}") {
+        let mut data = with("/buyer/name", json!(name));
+        data["lines"][0]["description"] = json!(description);
+        data["lines"][0]["sku"] = json!(sku);
+        match lay_out(TYPE, &data) {
+            Ok(pages) => prop_assert!(has(&pages[0], "EUR 2.50")),
+            // Text of nothing but spaces or control characters, or too long.
+            Err(error) => prop_assert!(error.is_permanent(), "{error}"),
+        }
+    }
 }
