@@ -1,6 +1,8 @@
 //! The lock on a real Redis. `REDIS_URL` names a shared one, used with keys of our own; outages happen to servers that the test
 //! starts itself (`redis-server` in the PATH).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
