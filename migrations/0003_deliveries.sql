@@ -64,6 +64,10 @@ CREATE TABLE deliveries (
     -- A delivery that is not final always has one: no state can get stuck unseen.
     due_at              timestamptz,
     requeues            integer NOT NULL DEFAULT 0,
+    -- A retry is not tried before this, also when a repeated message comes early (due_at moves on when it is queued).
+    not_before          timestamptz,
+    -- When its READY document was found and its message queued. Older than the document: it has to be queued (again).
+    released_at         timestamptz,
     -- The other delivery: DUPLICATE of, SUPERSEDED by.
     other_id            uuid,
     -- The job's expires_at, beside the row that is asked about it.
@@ -105,9 +109,22 @@ CREATE TABLE sends (
     provider_message_id text,
     sent_at             timestamptz,
     PRIMARY KEY (tenant_id, identity),
-    CONSTRAINT sends_claimed_has_token CHECK ((state = 'claimed') = (claim_token IS NOT NULL))
+    -- The lease is there as a whole or not at all.
+    CONSTRAINT sends_claimed_has_token CHECK ((state = 'claimed') = (claim_token IS NOT NULL)),
+    CONSTRAINT sends_claimed_has_expiry CHECK ((state = 'claimed') = (claim_expires_at IS NOT NULL)),
+    CONSTRAINT sends_claimed_has_attempt CHECK ((state = 'claimed') = (attempt_id IS NOT NULL))
 ) WITH (fillfactor = 70);
 CREATE INDEX sends_lineage ON sends (tenant_id, lineage) WHERE lineage IS NOT NULL;
+
+-- One accepted send per identity, whatever a statement of ours may get wrong: what was sent stays sent, by whom it was sent.
+CREATE FUNCTION sent_is_for_good() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a sent identity never changes';
+END $$;
+CREATE TRIGGER sends_sent_is_for_good BEFORE UPDATE ON sends
+    FOR EACH ROW
+    WHEN (OLD.state = 'sent' AND (NEW.state <> 'sent' OR NEW.delivery_id <> OLD.delivery_id))
+    EXECUTE FUNCTION sent_is_for_good();
 
 -- One row per claim, written in the claim's own statement, before the first byte goes to a provider.
 CREATE TABLE attempts (
@@ -118,7 +135,8 @@ CREATE TABLE attempts (
     claim_token         uuid NOT NULL,
     started_at          timestamptz NOT NULL DEFAULT now(),
     ended_at            timestamptz,
-    -- sent, unknown, retry, hold, failed, crashed.
+    -- sent, unknown, retry, hold, failed; crashed: its claim expired; overtaken: its identity was sent by another attempt; late: its
+    -- result came after its claim was lost.
     outcome             text,
     -- [{provider, outcome, detail, provider_message_id, ms}]
     calls               jsonb NOT NULL DEFAULT '[]'
@@ -149,9 +167,12 @@ CREATE TABLE provider_events (
     detail              text NOT NULL DEFAULT '',
     event_time          timestamptz,
     received_at         timestamptz NOT NULL DEFAULT now(),
+    -- When it had its effect, or was seen to have none. NULL while its delivery is SENDING: the attempt's own result comes first.
+    settled_at          timestamptz,
     PRIMARY KEY (provider, event_id)
 );
 CREATE INDEX provider_events_by_delivery ON provider_events (delivery_id) WHERE delivery_id IS NOT NULL;
+CREATE INDEX provider_events_unsettled ON provider_events (received_at) WHERE settled_at IS NULL;
 
 -- Every move of every delivery, gap-free per delivery because the version is the key.
 CREATE TABLE ledger (

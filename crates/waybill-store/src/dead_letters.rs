@@ -171,7 +171,7 @@ impl Store {
                     version = d.version + CASE WHEN w.waits THEN 2 ELSE 1 END,
                     due_at = CASE WHEN w.waits THEN w.deadline_at ELSE now() + make_interval(secs => $2) END,
                     reason = NULL, detail = NULL, attempts = 0, crashes = 0, provider_position = 0, requeues = 0, held = false,
-                    other_id = NULL, dead_lettered_at = NULL, updated_at = now()
+                    other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
                 FROM decided w WHERE d.id = w.id
                 RETURNING d.id, d.job_id, d.version, w.waits
             ), noted AS (
@@ -207,14 +207,14 @@ impl Store {
         Ok(answer.collect())
     }
 
-    /// Puts the dead letters of one job back; the deliveries that are open again. `None` when the tenant has no such job. An earlier
+    /// Puts the dead letters of one job back and says what became of each. `None` when the tenant has no such job. An earlier
     /// request to cancel the job is withdrawn if there is anything to put back.
     pub async fn retry_job(
         &self,
         tenant: TenantId,
         job: JobId,
         requeue_after: Duration,
-    ) -> Result<Option<Vec<DeliveryId>>, StoreError> {
+    ) -> Result<Option<Vec<(DeliveryId, Redriven)>>, StoreError> {
         let row = sqlx::query!(
             r#"
             WITH dead AS MATERIALIZED (
@@ -232,8 +232,7 @@ impl Store {
         .await?;
         let Some(row) = row else { return Ok(None) };
         let dead: Vec<DeliveryId> = row.dead.into_iter().map(DeliveryId).collect();
-        let done = self.redrive(&dead, requeue_after).await?;
-        Ok(Some(done.into_iter().filter(|(_, what)| *what == Redriven::Queued).map(|(id, _)| id).collect()))
+        Ok(Some(self.redrive(&dead, requeue_after).await?))
     }
 }
 

@@ -1,1 +1,348 @@
+//! Deliveries as a worker sees them, and the moves that need no claim.
 
+use crate::{
+    Store, StoreError,
+    convert::{identity, seconds, to_u32, uuids},
+    store::{delivery_state, detail, document_state, on_unknown, reason, span},
+};
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+use uuid::Uuid;
+use waybill_core::{
+    identity::Identity,
+    ids::{DeliveryId, DocumentId, JobId, RouteId, TenantId},
+    outcome::OnUnknown,
+    route::RouteSpec,
+    state::{DeliveryState, DocumentState, Reason},
+};
+
+/// What a worker has to know before it decides to send.
+#[derive(Debug, Clone)]
+pub struct LoadedDelivery {
+    pub id: DeliveryId,
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub state: DeliveryState,
+    pub version: i32,
+    pub identity: Identity,
+    pub lineage: Option<[u8; 32]>,
+    pub revision_number: Option<i64>,
+    pub job_created_at: DateTime<Utc>,
+    pub recipient: String,
+    pub recipient_name: String,
+    /// Whole passes done.
+    pub attempts: u32,
+    /// Attempts that started and never ended.
+    pub crashes: u32,
+    /// Index of the provider that the next piece of the pass starts at.
+    pub provider_position: usize,
+    pub cancelled: bool,
+    /// By the database's clock.
+    pub expired: bool,
+    pub dead_lettered: bool,
+    pub document: Option<LoadedDocument>,
+    /// A newer revision of the same thing for the same recipient that was already sent.
+    pub superseded_by: Option<DeliveryId>,
+    /// The delivery by which the same thing was already sent.
+    pub sent_by: Option<DeliveryId>,
+    /// Its retry is not due yet.
+    pub early: bool,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// What [`Store::load_contents`] takes, with `job`.
+    pub route: (RouteId, i32),
+    pub tenant_on_unknown: Option<OnUnknown>,
+    /// Zero when it is due; `None` when it is final.
+    pub due_in: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadedDocument {
+    pub id: DocumentId,
+    pub document_type: String,
+    pub object_key: String,
+    pub state: DocumentState,
+    /// Why it is FAILED.
+    pub reason: Option<Reason>,
+}
+
+/// What mails are made of; the recipients of one job and route share it.
+#[derive(Debug, Clone)]
+pub struct Content {
+    pub job: JobId,
+    pub route: RouteId,
+    pub version: i32,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// The event's `data`, JSON text as received.
+    pub data: String,
+    pub spec: RouteSpec,
+}
+
+/// A move to a final state by a worker that holds no claim.
+#[derive(Debug, Clone)]
+pub struct MoveRequest {
+    pub delivery: DeliveryId,
+    /// The version that the decision was made on.
+    pub version: i32,
+    pub to: FinalMove,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalMove {
+    Duplicate { of: DeliveryId },
+    Superseded { by: DeliveryId },
+    Expired,
+    Cancelled,
+    Suppressed,
+    Failed { reason: Reason, detail: String, dead_letter: bool },
+}
+
+impl FinalMove {
+    pub fn state(&self) -> DeliveryState {
+        match self {
+            Self::Duplicate { .. } => DeliveryState::Duplicate,
+            Self::Superseded { .. } => DeliveryState::Superseded,
+            Self::Expired => DeliveryState::Expired,
+            Self::Cancelled => DeliveryState::Cancelled,
+            Self::Suppressed => DeliveryState::Suppressed,
+            Self::Failed { .. } => DeliveryState::Failed,
+        }
+    }
+
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Duplicate { .. } => Reason::AlreadySent,
+            Self::Superseded { .. } => Reason::NewerRevision,
+            Self::Expired => Reason::Expired,
+            Self::Cancelled => Reason::Cancelled,
+            Self::Suppressed => Reason::Suppressed,
+            Self::Failed { reason, .. } => *reason,
+        }
+    }
+
+    fn other(&self) -> Option<Uuid> {
+        match self {
+            Self::Duplicate { of } => Some(of.0),
+            Self::Superseded { by } => Some(by.0),
+            Self::Expired | Self::Cancelled | Self::Suppressed | Self::Failed { .. } => None,
+        }
+    }
+
+    fn detail(&self) -> Option<String> {
+        match self {
+            Self::Failed { detail: text, .. } => Some(detail(text)),
+            Self::Duplicate { .. } | Self::Superseded { .. } | Self::Expired | Self::Cancelled | Self::Suppressed => {
+                None
+            }
+        }
+    }
+
+    fn dead_letter(&self) -> bool {
+        matches!(self, Self::Failed { dead_letter: true, .. })
+    }
+}
+
+impl Store {
+    /// Loads deliveries with all that a worker asks about. One statement, no locks; ids that don't exist are missing in the answer.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn load_deliveries(&self, ids: &[DeliveryId]) -> Result<Vec<LoadedDelivery>, StoreError> {
+        let rows = sqlx::query!(
+            r#"
+            SELECT d.id, d.tenant_id, d.job_id, d.state, d.version, d.identity, d.lineage, d.recipient, d.recipient_name,
+                   d.attempts, d.crashes, d.provider_position, d.route_id, d.route_version,
+                   d.dead_lettered_at IS NOT NULL AS "dead_lettered!",
+                   coalesce(d.expires_at <= now(), false) AS "expired!",
+                   extract(epoch FROM d.due_at - now())::float8 AS due_in,
+                   j.revision_number, j.created_at AS job_created_at, j.type AS event_type, j.subject,
+                   j.cancel_requested_at IS NOT NULL AS "cancelled!",
+                   t.on_unknown,
+                   doc.id AS "document_id?", doc.document_type AS "document_type?", doc.object_key AS "object_key?",
+                   doc.state AS "document_state?", doc.reason AS document_reason,
+                   newer.delivery_id AS "superseded_by?", mine.delivery_id AS "sent_by?",
+                   coalesce(d.not_before > now(), false) AS "early!"
+            FROM deliveries d
+            JOIN jobs j ON j.id = d.job_id
+            JOIN tenants t ON t.id = d.tenant_id
+            LEFT JOIN documents doc ON doc.id = d.document_id
+            LEFT JOIN sends mine ON mine.tenant_id = d.tenant_id AND mine.identity = d.identity AND mine.state = 'sent'
+            LEFT JOIN LATERAL (
+                -- A newer revision that went out. Numbers decide where both have one, else the order of acceptance.
+                SELECT s.delivery_id
+                FROM sends s
+                WHERE s.tenant_id = d.tenant_id AND s.lineage = d.lineage AND s.identity <> d.identity AND s.state = 'sent'
+                  AND CASE WHEN s.revision_number IS NOT NULL AND j.revision_number IS NOT NULL
+                           THEN s.revision_number > j.revision_number
+                           ELSE s.job_created_at > j.created_at END
+                LIMIT 1
+            ) newer ON true
+            WHERE d.id = ANY($1)
+            "#,
+            &uuids(ids)
+        )
+        .fetch_all(self.db())
+        .await?;
+        rows.into_iter()
+            .map(|r| {
+                let document = match (r.document_id, r.document_type, r.object_key, r.document_state) {
+                    (Some(id), Some(document_type), Some(object_key), Some(state)) => Some(LoadedDocument {
+                        id: DocumentId(id),
+                        document_type,
+                        object_key,
+                        state: document_state(&state)?,
+                        reason: reason(r.document_reason.as_deref())?,
+                    }),
+                    _ => None,
+                };
+                Ok(LoadedDelivery {
+                    id: DeliveryId(r.id),
+                    tenant: TenantId(r.tenant_id),
+                    job: JobId(r.job_id),
+                    state: delivery_state(&r.state)?,
+                    version: r.version,
+                    identity: identity(&r.identity)?,
+                    lineage: r.lineage.and_then(|l| l.try_into().ok()),
+                    revision_number: r.revision_number,
+                    job_created_at: r.job_created_at,
+                    recipient: r.recipient,
+                    recipient_name: r.recipient_name,
+                    attempts: to_u32(r.attempts),
+                    crashes: to_u32(r.crashes),
+                    provider_position: to_u32(r.provider_position) as usize,
+                    cancelled: r.cancelled,
+                    expired: r.expired,
+                    dead_lettered: r.dead_lettered,
+                    document,
+                    superseded_by: r.superseded_by.map(DeliveryId),
+                    sent_by: r.sent_by.map(DeliveryId),
+                    early: r.early,
+                    event_type: r.event_type,
+                    subject: r.subject,
+                    route: (RouteId(r.route_id), r.route_version),
+                    tenant_on_unknown: on_unknown(r.on_unknown.as_deref())?,
+                    due_in: r.due_in.map(span),
+                })
+            })
+            .collect()
+    }
+
+    /// Loads what mails are made of. Keys may repeat; each is answered once.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer, or when a stored route can't be read.
+    pub async fn load_contents(&self, keys: &[(JobId, RouteId, i32)]) -> Result<Vec<Content>, StoreError> {
+        let jobs: Vec<Uuid> = keys.iter().map(|k| k.0.0).collect();
+        let routes: Vec<Uuid> = keys.iter().map(|k| k.1.0).collect();
+        let versions: Vec<i32> = keys.iter().map(|k| k.2).collect();
+        let rows = sqlx::query!(
+            r#"
+            SELECT j.id AS job, r.id AS route, r.version, j.type AS event_type, j.subject, j.data,
+                   r.spec AS "spec: sqlx::types::Json<RouteSpec>"
+            FROM (SELECT DISTINCT job, route, version
+                  FROM unnest($1::uuid[], $2::uuid[], $3::int[]) AS i(job, route, version)) k
+            JOIN jobs j ON j.id = k.job
+            JOIN routes r ON r.id = k.route AND r.version = k.version
+            "#,
+            &jobs,
+            &routes,
+            &versions
+        )
+        .fetch_all(self.db())
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|r| Content {
+                job: JobId(r.job),
+                route: RouteId(r.route),
+                version: r.version,
+                event_type: r.event_type,
+                subject: r.subject,
+                data: r.data,
+                spec: r.spec.0,
+            })
+            .collect())
+    }
+
+    /// Moves deliveries that nobody has claimed to a final state. Those whose version is another by now, or that are not claimable,
+    /// don't move. Returns those that did.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn finish(&self, moves: &[MoveRequest]) -> Result<Vec<DeliveryId>, StoreError> {
+        let ids: Vec<Uuid> = moves.iter().map(|m| m.delivery.0).collect();
+        let versions: Vec<i32> = moves.iter().map(|m| m.version).collect();
+        let states: Vec<String> = moves.iter().map(|m| m.to.state().as_str().into()).collect();
+        let reasons: Vec<String> = moves.iter().map(|m| m.to.reason().as_str().into()).collect();
+        let details: Vec<Option<String>> = moves.iter().map(|m| m.to.detail()).collect();
+        let others: Vec<Option<Uuid>> = moves.iter().map(|m| m.to.other()).collect();
+        let dead: Vec<bool> = moves.iter().map(|m| m.to.dead_letter()).collect();
+        let moved = sqlx::query_scalar!(
+            r#"
+            WITH input AS (
+                SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::bool[])
+                    AS i(delivery, version, state, reason, detail, other, dead)
+            ),
+            -- Locked in the order of ids, as everywhere: two slices never wait for each other in a circle.
+            d AS MATERIALIZED (
+                SELECT d.id, i.state, i.reason, i.detail, i.other, i.dead
+                FROM deliveries d JOIN input i ON i.delivery = d.id
+                WHERE d.version = i.version AND d.state IN ('PENDING', 'WAITING_DOCUMENT', 'RETRYING')
+                ORDER BY d.id
+                FOR NO KEY UPDATE OF d
+            ),
+            moved AS (
+                UPDATE deliveries
+                SET state = d.state, reason = d.reason, detail = d.detail, other_id = d.other, due_at = NULL,
+                    dead_lettered_at = CASE WHEN d.dead THEN now() END,
+                    version = deliveries.version + 1, updated_at = now()
+                FROM d WHERE deliveries.id = d.id
+                RETURNING deliveries.id, deliveries.version, deliveries.state, deliveries.reason, deliveries.detail
+            )
+            INSERT INTO ledger (delivery_id, version, state, reason, detail)
+            SELECT id, version, state, reason, detail FROM moved
+            RETURNING delivery_id
+            "#,
+            &ids,
+            &versions,
+            &states,
+            &reasons,
+            &details as &[Option<String>],
+            &others as &[Option<Uuid>],
+            &dead
+        )
+        .fetch_all(self.db())
+        .await?;
+        Ok(moved.into_iter().map(DeliveryId).collect())
+    }
+
+    /// Puts off when the scheduler looks at claimable deliveries. No move: state and version stay.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn defer(&self, items: &[(DeliveryId, i32, Duration)]) -> Result<(), StoreError> {
+        let ids: Vec<Uuid> = items.iter().map(|i| i.0.0).collect();
+        let versions: Vec<i32> = items.iter().map(|i| i.1).collect();
+        let delays: Vec<f64> = items.iter().map(|i| seconds(i.2)).collect();
+        sqlx::query!(
+            r#"
+            WITH d AS MATERIALIZED (
+                SELECT d.id, i.delay
+                FROM deliveries d
+                JOIN unnest($1::uuid[], $2::int[], $3::float8[]) AS i(delivery, version, delay) ON i.delivery = d.id
+                WHERE d.version = i.version AND d.state IN ('PENDING', 'WAITING_DOCUMENT', 'RETRYING')
+                ORDER BY d.id
+                FOR NO KEY UPDATE OF d
+            )
+            UPDATE deliveries SET due_at = now() + d.delay * interval '1 second' FROM d WHERE deliveries.id = d.id
+            "#,
+            &ids,
+            &versions,
+            &delays
+        )
+        .execute(self.db())
+        .await?;
+        Ok(())
+    }
+}

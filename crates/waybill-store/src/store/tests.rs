@@ -64,13 +64,15 @@ async fn pg_05_an_exhausted_pool_is_unavailable_and_soon() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_ended_is_unavailable_once() {
+async fn a_connection_that_the_server_ended_costs_at_most_one_call() {
     let (db, _) = open().await;
     let store = Store::connect(&db.url, 1, SECOND).await.unwrap();
     let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(store.pool()).await.unwrap();
     sqlx::query("SELECT pg_terminate_backend($1, 5000)").bind(backend).execute(&db.pool).await.unwrap();
-    let error = store.ping().await.unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
+    // Whether the pool has noticed already is a matter of microseconds.
+    if let Err(error) = store.ping().await {
+        assert!(error.is_unavailable(), "{error:?}");
+    }
     store.ping().await.unwrap();
     db.close().await;
 }
