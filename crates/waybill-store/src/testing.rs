@@ -1,4 +1,5 @@
 //! Builders for this crate's own tests.
+#![expect(clippy::disallowed_methods, reason = "tests take ids and times as they come")]
 
 use crate::{AcceptOptions, Accepted, NewJob, RoutedJob, RoutingOptions, Store};
 use std::time::Duration;
@@ -28,6 +29,10 @@ pub(crate) async fn open_with(connections: u32) -> (TestDb, Store) {
 
 pub(crate) fn id() -> Uuid {
     Uuid::now_v7()
+}
+
+pub(crate) fn now() -> chrono::DateTime<chrono::Utc> {
+    chrono::Utc::now()
 }
 
 pub(crate) fn hash() -> [u8; 32] {

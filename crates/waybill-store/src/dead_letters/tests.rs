@@ -51,7 +51,7 @@ async fn dead_letters_are_filtered_and_listed_in_pages() {
     assert_eq!(ids(&store, &DeadLetterFilter { reason: Some(Reason::WorkerCrashed), ..all() }).await, [second]);
     assert_eq!(ids(&store, &DeadLetterFilter { job: Some(b.job), ..all() }).await, [third]);
     assert_eq!(ids(&store, &DeadLetterFilter { delivery: Some(first), ..all() }).await, [first]);
-    let (past, future) = (Some(Utc::now() - HOUR), Some(Utc::now() + HOUR));
+    let (past, future) = (Some(now() - HOUR), Some(now() + HOUR));
     assert_eq!(ids(&store, &DeadLetterFilter { since: past, until: future, ..all() }).await.len(), 3);
     assert_eq!(ids(&store, &DeadLetterFilter { until: past, ..all() }).await, []);
     assert_eq!(ids(&store, &DeadLetterFilter { since: future, ..all() }).await, []);

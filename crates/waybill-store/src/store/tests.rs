@@ -52,7 +52,7 @@ async fn pg_05_an_exhausted_pool_is_unavailable_and_soon() {
     let store = Store::connect(&db.url, 2, Duration::from_millis(200)).await.unwrap();
     let busy = (store.pool().begin().await.unwrap(), store.pool().begin().await.unwrap());
     let job = new_job(tenant(&Store::from_pool(db.pool.clone())).await);
-    let start = std::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let error = store.accept(&[job], &accept_options()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     assert!(store.ping().await.unwrap_err().is_unavailable());

@@ -27,7 +27,7 @@ async fn a_key_is_found_until_it_expires_or_is_revoked() {
         key_hash: hash(),
         prefix: "wb_test_ab".into(),
         scopes: vec!["events:write".into(), "jobs:read".into()],
-        expires_at: expires_in.map(|s| Utc::now() + chrono::TimeDelta::seconds(s)),
+        expires_at: expires_in.map(|s| now() + chrono::TimeDelta::seconds(s)),
     };
     let (forever, later, over) = (key(None), key(Some(600)), key(Some(-1)));
     for key in [&forever, &later, &over] {
