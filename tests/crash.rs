@@ -230,7 +230,7 @@ async fn group_commit() {
     let world = World::new().await;
     let _process = world.start("all").await;
     let bad = json!({"id": "bad", "source": "/tests", "type": "note.posted", "data": {"name": "Ana\u{0}"}});
-    let repeated = world.note("same", "s0", 1);
+    let repeated = world.note("same", "of the repeated one", 1);
     let other = {
         let mut other = repeated.clone();
         other["data"]["text"] = json!("changed");

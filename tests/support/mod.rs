@@ -345,7 +345,7 @@ pub async fn flush(redis: &waybill_services::Redis) {
 pub async fn own_postgres() -> waybill_services::Postgres {
     tokio::task::spawn_blocking(|| {
         let folder = services_folder();
-        let options = waybill_services::PostgresOptions::new(waybill_services::DataDir::Temporary(folder.join("postgres")), folder);
+        let options = waybill_services::PostgresOptions::new(waybill_services::DataDir::Keep(folder.join(format!("postgres-{}", Uuid::now_v7().simple()))), folder);
         waybill_services::Postgres::start(&options).expect("starts a PostgreSQL")
     })
     .await

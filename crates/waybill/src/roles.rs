@@ -35,7 +35,7 @@ impl Roles {
 }
 
 pub(crate) fn init_log(json: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=error"));
     let registry = tracing_subscriber::registry().with(filter);
     let writer = std::io::stderr;
     let started = if json {
