@@ -2,7 +2,7 @@
 
 CREATE TABLE tenants (
     id                  uuid PRIMARY KEY,
-    name                text NOT NULL,
+    name                text NOT NULL UNIQUE,
     -- NULL: the provider account's default (reconcile where its events reach us, else failover).
     on_unknown          text CHECK (on_unknown IN ('reconcile', 'failover', 'hold')),
     created_at          timestamptz NOT NULL DEFAULT now()

@@ -39,6 +39,8 @@ CREATE TABLE deliveries (
     -- As spelt by the producer, and the display name.
     recipient           text NOT NULL,
     recipient_name      text NOT NULL,
+    -- What recipients are compared and searched by; empty where the address is none.
+    recipient_key       text NOT NULL DEFAULT '',
     identity            bytea NOT NULL CHECK (octet_length(identity) = 32),
     -- The identity without its revision; NULL where the event names no subject.
     lineage             bytea CHECK (octet_length(lineage) = 32),
@@ -62,6 +64,8 @@ CREATE TABLE deliveries (
     -- A delivery that is not final always has one: no state can get stuck unseen.
     due_at              timestamptz,
     requeues            integer NOT NULL DEFAULT 0,
+    -- A retry is not tried before this, also when a repeated message comes early (due_at moves on when it is queued).
+    not_before          timestamptz,
     -- When its READY document was found and its message queued. Older than the document: it has to be queued (again).
     released_at         timestamptz,
     -- The other delivery: DUPLICATE of, SUPERSEDED by.
@@ -80,7 +84,10 @@ CREATE TABLE deliveries (
     CONSTRAINT deliveries_dead_is_failed CHECK (dead_lettered_at IS NULL OR state = 'FAILED')
 ) WITH (fillfactor = 70);
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX deliveries_dead ON deliveries (dead_lettered_at) WHERE dead_lettered_at IS NOT NULL;
+-- What of a job is still open: without it each look at a job of 10,000 recipients would read all of them.
+CREATE INDEX deliveries_open_by_job ON deliveries (job_id, id) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_dead ON deliveries (id) WHERE dead_lettered_at IS NOT NULL;
+CREATE INDEX deliveries_by_recipient ON deliveries (tenant_id, recipient_key) WHERE recipient_key <> '';
 CREATE INDEX deliveries_waiting ON deliveries (document_id) WHERE state = 'WAITING_DOCUMENT';
 
 -- The send log and the claims: one row per identity that was ever claimed. The primary key is what makes two workers one sender.

@@ -1,1 +1,39 @@
+//! The provider sink: plays e-mail providers over their real wire formats, on one loopback port.
+//!
+//! Local mode, compose, tests, chaos runs and benches all point the product's own provider clients here
+//! (`AWS_ENDPOINT_URL_SESV2`, a SendGrid base URL), so the code that runs is the code that ships.
+//!
+//! What it does: checks a request the way the provider does, plays a scripted fault if one is due, keeps accepted
+//! mails in a bounded [mailbox](Sink::mails), counts acceptances exactly (per delivery id and per identity), and posts
+//! the provider's own events back to a configured target.
+//!
+//! What it refuses: unsigned requests, malformed mails (the provider's own answer, not a generic one), unknown faults
+//! (422 naming the field), and event targets outside loopback unless the program was told to allow them.
+//!
+//! Invariants:
+//! - *accepted* means three things at once: in the mailbox, counted, its events queued. No fault does only some of them;
+//! - counts are exact for ever, while the mailbox forgets its oldest mails;
+//! - no lock is held across an await, so one slow client never slows another.
+//!
+//! To add a provider: a variant of [`Provider`], a folder with its request types, checks, answers and events, one
+//! implementation of `exchange::Wire`, and its routes in `Sink::router`.
 
+mod control;
+mod counts;
+mod events;
+mod exchange;
+mod faults;
+mod mail;
+mod mailbox;
+mod pages;
+mod problem;
+mod sendgrid;
+mod server;
+mod ses;
+mod sink;
+mod store;
+
+pub use events::{EventsTarget, TargetError};
+pub use faults::{Fault, FaultKind};
+pub use mail::{Attachment, Header, Mail, Provider};
+pub use sink::{Sink, SinkConfig};

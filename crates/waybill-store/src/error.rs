@@ -18,6 +18,9 @@ pub enum StoreError {
     /// A row holds a word that this build does not know (written by a newer build, or by hand).
     #[error("column `{column}` holds `{value}`, which this build does not know")]
     UnknownWord { column: &'static str, value: String },
+    /// A mistake of the caller's.
+    #[error("the call is malformed; wanted: {what}")]
+    BadCall { what: &'static str },
     /// The id belongs to another tenant.
     #[error("this {what} belongs to another tenant")]
     OtherTenant { what: &'static str },

@@ -46,8 +46,12 @@ pub mod routes;
 pub mod routing;
 mod store;
 pub mod tenants;
+#[cfg(test)]
+mod testing;
 pub mod unknowns;
 pub mod waiting;
+#[cfg(test)]
+mod words;
 
 pub use accept::*;
 pub use alerts::*;
@@ -59,14 +63,12 @@ pub use documents::*;
 pub use due::*;
 pub use error::StoreError;
 pub use feedback::*;
-pub use idempotency::*;
 pub use jobs::*;
 pub use moves::*;
 pub use outbox::*;
 pub use reads::*;
 pub use reconcile::*;
 pub use results::*;
-pub use routes::*;
 pub use routing::*;
 pub use store::{SchemaState, Store};
 pub use tenants::*;

@@ -128,6 +128,7 @@ impl Store {
                 UPDATE deliveries
                 SET state = CASE d.word WHEN 'failed' THEN 'FAILED' ELSE 'RETRYING' END,
                     due_at = now() + d.delay * interval '1 second', -- NULL when it failed
+                    not_before = now() + d.delay * interval '1 second',
                     held = false, reason = d.reason, detail = d.detail,
                     attempts = coalesce(d.attempts, deliveries.attempts),
                     provider_position = coalesce(d.position, deliveries.provider_position),

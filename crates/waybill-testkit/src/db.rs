@@ -35,7 +35,15 @@ impl TestDb {
     }
 
     pub async fn with_connections(max: u32) -> TestDb {
-        let server = server_url();
+        Self::create(server_url(), max).await
+    }
+
+    /// On another server than that of `DATABASE_URL`.
+    pub async fn on_server(url: &str) -> TestDb {
+        Self::create(url.to_owned(), 8).await
+    }
+
+    async fn create(server: String, max: u32) -> TestDb {
         let mut admin = PgConnection::connect(&server).await.expect("connects to DATABASE_URL");
         let template = ensure_template(&mut admin, &server).await;
         let name = format!("waybill_test_{}", uuid::Uuid::now_v7().simple());

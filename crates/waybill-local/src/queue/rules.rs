@@ -1,0 +1,90 @@
+//! What SQS would refuse, refused here too, entry by entry.
+//!
+//! Sources: Amazon SQS developer guide, "Message quotas" and "Message metadata"; API reference, `SendMessage` and
+//! `ChangeMessageVisibility`. Checked before the database is asked, so that one bad entry costs its neighbours nothing.
+
+use std::time::Duration;
+use waybill_core::ports::{EntryError, MAX_BATCH_BYTES, OutgoingMessage};
+
+const MAX_DELAY: Duration = Duration::from_secs(900);
+const MAX_VISIBILITY: Duration = Duration::from_secs(43_200);
+const MAX_ATTRIBUTES: usize = 10;
+const MAX_GROUP: usize = 128;
+
+fn refuse<T>(why: &str) -> Result<T, EntryError> {
+    Err(EntryError::Permanent(why.into()))
+}
+
+/// # Errors
+/// [`EntryError::Permanent`]: this message can never be taken.
+pub(super) fn check_message(message: &OutgoingMessage) -> Result<(), EntryError> {
+    if message.body.is_empty() {
+        return refuse("the body is empty");
+    }
+    if message.bytes() > MAX_BATCH_BYTES {
+        return refuse("body and attributes are larger than 1 MiB");
+    }
+    if !is_xml_text(&message.body) {
+        return refuse("the body has characters outside XML 1.0");
+    }
+    if message.delay > MAX_DELAY {
+        return refuse("the delay is above 900 s");
+    }
+    if message.attributes.len() > MAX_ATTRIBUTES {
+        return refuse("there are more than 10 attributes");
+    }
+    for (name, value) in &message.attributes {
+        if name.is_empty() || value.is_empty() {
+            return refuse("an attribute is empty");
+        }
+        if !is_xml_text(name) || !is_xml_text(value) {
+            return refuse("an attribute has characters outside XML 1.0");
+        }
+    }
+    match message.group.as_deref() {
+        Some(group) if !is_group(group) => refuse("the group is not 1 to 128 ASCII letters, digits and punctuation"),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// # Errors
+/// [`EntryError::Permanent`]: no message may be hidden for so long.
+pub(super) fn check_visibility(timeout: Duration) -> Result<(), EntryError> {
+    if timeout > MAX_VISIBILITY { refuse("the visibility timeout is above 12 h") } else { Ok(()) }
+}
+
+fn is_group(text: &str) -> bool {
+    (1..=MAX_GROUP).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// `Char` of XML 1.0 without the surrogates, which a `char` can't be.
+fn is_xml_text(text: &str) -> bool {
+    text.chars().all(|c| match c {
+        '\t' | '\n' | '\r' => true,
+        '\u{fffe}' | '\u{ffff}' => false,
+        c => c >= ' ',
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqs_03_the_characters_of_xml_and_no_others() {
+        for good in ["\t\n\r ~", "\u{7f}\u{d7ff}\u{e000}\u{fffd}", "\u{10000}\u{10ffff}"] {
+            assert!(is_xml_text(good), "{good:?}");
+        }
+        for bad in ["\0", "\u{1}", "\u{8}", "\u{b}", "\u{c}", "\u{e}", "\u{1f}", "\u{fffe}", "\u{ffff}"] {
+            assert!(!is_xml_text(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn sqs_09_groups_are_what_sqs_takes() {
+        assert!(is_group("ten_01h455vb4pex5vsknk084sn02q") && is_group(&"x".repeat(128)));
+        for bad in ["", "Acme GmbH & Co", "a\u{e7}ai", &"x".repeat(129)] {
+            assert!(!is_group(bad), "{bad:?}");
+        }
+    }
+}

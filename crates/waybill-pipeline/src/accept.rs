@@ -1,0 +1,199 @@
+//! Accept: an event becomes a durable job before its caller hears 202.
+//!
+//! Posts that arrive while a commit is running share the next one (group commit). A slice that the database refuses is tried one by one,
+//! so that a bad or blocked post gets its own answer and its neighbours commit. Publishing to the main queue comes after the commit,
+//! in batches of its own; what it doesn't manage, the outbox relay does.
+
+use crate::{batcher::Batcher, context::Context};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+use waybill_core::{
+    event::Event,
+    ids::{JobId, TenantId},
+    json::Json,
+    message::{JobMessage, encode},
+    ports::{OutgoingMessage, QueueName},
+};
+use waybill_store::{AcceptOptions, Accepted, NewJob, StoreError};
+
+/// The answer to one post.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AcceptAnswer {
+    New(JobId),
+    /// Posted before with the same content.
+    Replay(JobId),
+    /// The key (or the event's source and id) was used for other content.
+    KeyReused(JobId),
+    /// Another post with this key is being committed right now.
+    Busy,
+}
+
+/// Nothing was stored, or nobody can know; the caller should post again with the same id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the database is unavailable")]
+    Unavailable,
+    #[error("the event could not be stored")]
+    Internal,
+}
+
+type Answer = Result<AcceptAnswer, AcceptError>;
+
+/// The accepting side of a process. Cheap to clone.
+#[derive(Clone)]
+pub struct Acceptor {
+    batcher: Batcher<NewJob, Answer>,
+    context: Arc<Context>,
+}
+
+/// Posts in one commit.
+const MAX_COMMIT: usize = 200;
+/// Jobs waiting to be published; beyond it the outbox relay takes over.
+const PUBLISH_BUFFER: usize = 10_000;
+
+impl Acceptor {
+    pub fn start(context: Arc<Context>) -> Self {
+        let (publish, published) = mpsc::channel(PUBLISH_BUFFER);
+        tokio::spawn(publish_loop(context.clone(), published));
+        let shared = context.clone();
+        let batcher = Batcher::spawn(MAX_COMMIT, 2, move |jobs| commit(shared.clone(), publish.clone(), jobs));
+        Self { batcher, context }
+    }
+
+    /// Stores one event of a tenant. `key` is the `Idempotency-Key`, if the caller sent one; the event's source and id count as well.
+    ///
+    /// # Errors
+    /// [`AcceptError`]; the caller is asked to post again.
+    pub async fn accept(&self, tenant: TenantId, event: &Event, key: Option<&str>) -> Answer {
+        let job = new_job(JobId(self.context.chance.id()), tenant, event, key);
+        self.batcher.submit(job).await.unwrap_or(Err(AcceptError::Internal))
+    }
+
+    /// Stores several events in one commit; each has its own answer.
+    pub async fn accept_all(&self, tenant: TenantId, events: &[Event]) -> Vec<Answer> {
+        let jobs = events.iter().map(|event| new_job(JobId(self.context.chance.id()), tenant, event, None)).collect();
+        let answers = self.batcher.submit_all(jobs).await;
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(AcceptError::Internal))).collect()
+    }
+}
+
+fn new_job(id: JobId, tenant: TenantId, event: &Event, key: Option<&str>) -> NewJob {
+    let mut keys = vec![key_hash("event", &[&event.source, &event.id])];
+    keys.extend(key.map(|key| key_hash("key", &[key])));
+    let revision = event.effective_revision();
+    let recipients = Json::Array(event.recipients.iter().map(|r| {
+        Json::Object(vec![("email".into(), Json::String(r.email.as_given().into())), ("name".into(), Json::String(r.name.clone()))])
+    }).collect());
+    NewJob {
+        id,
+        tenant,
+        event_id: event.id.clone(),
+        source: event.source.clone(),
+        event_type: event.event_type.clone(),
+        subject: event.subject.clone(),
+        event_time: event.time,
+        revision_number: event.revision.as_ref().and_then(|r| r.bytes().all(|b| b.is_ascii_digit()).then(|| r.parse().ok()).flatten()),
+        revision,
+        recipients: recipients.to_text(),
+        data: event.data.to_text(),
+        expires_at: event.expires_at,
+        keys,
+        fingerprint: event.fingerprint,
+    }
+}
+
+/// Length-prefixed, so that no source and id can spell another pair or a caller's key.
+fn key_hash(kind: &str, parts: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in std::iter::once(&kind).chain(parts) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+async fn commit(context: Arc<Context>, publish: mpsc::Sender<(TenantId, JobId)>, jobs: Vec<NewJob>) -> Vec<Answer> {
+    let settings = &context.settings;
+    let options = AcceptOptions {
+        outbox_grace: settings.timings.outbox_grace,
+        requeue_after: settings.timings.requeue_after,
+        idempotency_ttl: settings.idempotency_ttl,
+        lock_timeout: settings.idempotency_wait,
+    };
+    let answers = match context.store.accept(&jobs, &options).await {
+        Ok(accepted) => jobs.iter().zip(accepted).map(|(job, accepted)| Ok(answer(job, accepted))).collect(),
+        Err(error) if error.is_unavailable() => jobs.iter().map(|_| Err(AcceptError::Unavailable)).collect(),
+        Err(error) => {
+            debug!(jobs = jobs.len(), error = &error as &dyn std::error::Error, "accept.slice_refused");
+            one_by_one(&context, &jobs, &options).await
+        }
+    };
+    for (job, answer) in jobs.iter().zip(&answers) {
+        if matches!(answer, Ok(AcceptAnswer::New(_))) && publish.try_send((job.tenant, job.id)).is_err() {
+            debug!(job = %job.id, "accept.publish_left_to_relay");
+        }
+    }
+    answers
+}
+
+fn answer(job: &NewJob, accepted: Accepted) -> AcceptAnswer {
+    match accepted {
+        Accepted::New => AcceptAnswer::New(job.id),
+        Accepted::Replay { job } => AcceptAnswer::Replay(job),
+        Accepted::KeyReused { job } => AcceptAnswer::KeyReused(job),
+        Accepted::Busy => AcceptAnswer::Busy,
+    }
+}
+
+async fn one_by_one(context: &Context, jobs: &[NewJob], options: &AcceptOptions) -> Vec<Answer> {
+    let alone = jobs.iter().map(|job| async move {
+        match context.store.accept(std::slice::from_ref(job), options).await {
+            Ok(accepted) => accepted.into_iter().next().map(|a| answer(job, a)).ok_or(AcceptError::Internal),
+            Err(error @ StoreError::Conflict { .. }) => {
+                debug!(job = %job.id, error = &error as &dyn std::error::Error, "accept.busy");
+                Ok(AcceptAnswer::Busy)
+            }
+            Err(error) if error.is_unavailable() => Err(AcceptError::Unavailable),
+            Err(error) => {
+                warn!(job = %job.id, error = &error as &dyn std::error::Error, "accept.failed");
+                Err(AcceptError::Internal)
+            }
+        }
+    });
+    futures::future::join_all(alone).await
+}
+
+/// Publishes what was committed, as much at a time as is there.
+async fn publish_loop(context: Arc<Context>, mut jobs: mpsc::Receiver<(TenantId, JobId)>) {
+    let mut batch = Vec::new();
+    while jobs.recv_many(&mut batch, 100).await > 0 {
+        publish(&context, &batch).await;
+        batch.clear();
+    }
+}
+
+/// Sends the main-queue messages of jobs and takes those that the queue confirmed out of the outbox. Returns how many it confirmed.
+pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> usize {
+    let messages: Vec<OutgoingMessage> = jobs
+        .iter()
+        .map(|(tenant, job)| OutgoingMessage { body: encode(&JobMessage::new(*job)), group: Some(tenant.to_string()), ..OutgoingMessage::default() })
+        .collect();
+    let results = match context.queue.send_batch(QueueName::Main, &messages).await {
+        Ok(results) => results,
+        Err(error) => {
+            warn!(jobs = jobs.len(), error = %error, "outbox.publish_failed");
+            return 0;
+        }
+    };
+    let confirmed: Vec<JobId> = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|((_, job), _)| *job).collect();
+    if confirmed.len() < jobs.len() {
+        warn!(refused = jobs.len() - confirmed.len(), "outbox.entries_refused");
+    }
+    if let Err(error) = context.store.delete_published(&confirmed).await {
+        // They are published again by the relay; routing absorbs repeats.
+        warn!(error = &error as &dyn std::error::Error, "outbox.delete_failed");
+    }
+    confirmed.len()
+}

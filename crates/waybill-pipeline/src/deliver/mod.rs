@@ -1,0 +1,144 @@
+//! Deliver: the worker's side of the protocol.
+//!
+//! [`worker`] receives and stops; [`batch`] takes one received batch through load, checks, lock and claim; [`pass`] walks the provider
+//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. The numbered steps in comments are
+//! those of docs/protocol.md, "Deliver".
+
+mod batch;
+mod compose;
+mod pass;
+mod results;
+pub mod worker;
+
+pub(crate) use results::dead_letter_by_id;
+
+use crate::{batcher::Batcher, context::Context, recent::Recent};
+use bytes::Bytes;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use waybill_core::{
+    ids::{DeliveryId, JobId, RouteId},
+    ports::{QueueName, Receipt},
+};
+use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
+
+/// Statements are shared between the batches that run side by side: a batch of ten that meets nine others becomes one statement of
+/// a hundred rows.
+pub struct Deliverer {
+    context: Arc<Context>,
+    load: Batcher<DeliveryId, Result<Option<LoadedDelivery>, Unavailable>>,
+    contents: Batcher<ContentKey, Result<Option<Arc<Content>>, Unavailable>>,
+    claim: Batcher<ClaimRequest, Result<Option<Claim>, Unavailable>>,
+    record: Batcher<Arc<AttemptResult>, Result<bool, Unavailable>>,
+    delete: Batcher<Receipt, ()>,
+    /// Contents never change under their key (routes are versioned, an event's data is fixed).
+    recent_contents: Recent<ContentKey, Arc<Content>>,
+    recent_documents: Recent<String, Bytes>,
+    finished_jobs: tokio::sync::mpsc::UnboundedSender<JobId>,
+    database_away: Arc<AtomicBool>,
+}
+
+type ContentKey = (JobId, RouteId, i32);
+
+/// The statement did not run, or nobody can know whether it did. Logged where it happened.
+#[derive(Debug, Clone, Copy)]
+struct Unavailable;
+
+const MAX_STATEMENT: usize = 200;
+const CONTENT_CACHE_BYTES: usize = 16 << 20;
+const DOCUMENT_CACHE_BYTES: usize = 32 << 20;
+
+impl Deliverer {
+    pub fn start(context: Arc<Context>) -> Arc<Self> {
+        let (finished_jobs, finished) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(results::refresh_jobs(context.clone(), finished));
+        let database_away = Arc::new(AtomicBool::new(false));
+        Arc::new(Self {
+            load: {
+                let (context, away) = (context.clone(), database_away.clone());
+                Batcher::spawn(MAX_STATEMENT, 1, move |ids: Vec<DeliveryId>| {
+                    let (context, away) = (context.clone(), away.clone());
+                    async move {
+                        let loaded = context.store.load_deliveries(&ids).await;
+                        away.store(loaded.is_err(), Ordering::Relaxed);
+                        match loaded {
+                            Ok(rows) => {
+                                let mut rows: std::collections::HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+                                // A delivery may be asked for twice in one batch (a repeated message): the second gets a copy.
+                                ids.iter().enumerate().map(|(i, id)| Ok(if ids[i + 1..].contains(id) { rows.get(id).cloned() } else { rows.remove(id) })).collect()
+                            }
+                            Err(error) => refused(&ids, "deliver.load_failed", &error),
+                        }
+                    }
+                })
+            },
+            contents: {
+                let context = context.clone();
+                Batcher::spawn(MAX_STATEMENT, 1, move |keys: Vec<ContentKey>| {
+                    let context = context.clone();
+                    async move {
+                        let mut wanted = keys.clone();
+                        wanted.sort_unstable();
+                        wanted.dedup();
+                        match context.store.load_contents(&wanted).await {
+                            Ok(rows) => {
+                                let rows: std::collections::HashMap<_, _> = rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
+                                keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
+                            }
+                            Err(error) => refused(&keys, "deliver.contents_failed", &error),
+                        }
+                    }
+                })
+            },
+            claim: {
+                let context = context.clone();
+                Batcher::spawn(MAX_STATEMENT, 1, move |requests: Vec<ClaimRequest>| {
+                    let context = context.clone();
+                    async move {
+                        match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
+                            Ok(claims) => {
+                                let mut claims: std::collections::HashMap<_, _> = claims.into_iter().collect();
+                                requests.iter().map(|r| Ok(claims.remove(&r.delivery))).collect()
+                            }
+                            Err(error) => refused(&requests, "deliver.claim_failed", &error),
+                        }
+                    }
+                })
+            },
+            record: {
+                let context = context.clone();
+                Batcher::spawn(MAX_STATEMENT, 1, move |results: Vec<Arc<AttemptResult>>| results::record(context.clone(), results))
+            },
+            delete: {
+                let context = context.clone();
+                Batcher::spawn(MAX_STATEMENT, 1, move |receipts: Vec<Receipt>| {
+                    let context = context.clone();
+                    async move {
+                        if let Err(error) = context.queue.delete_batch(QueueName::Delivery, &receipts).await {
+                            // They come again and find their deliveries final.
+                            tracing::warn!(messages = receipts.len(), error = %error, "deliver.delete_failed");
+                        }
+                        receipts.iter().map(|_| ()).collect()
+                    }
+                })
+            },
+            recent_contents: Recent::new(CONTENT_CACHE_BYTES),
+            recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
+            finished_jobs,
+            database_away,
+            context,
+        })
+    }
+
+    /// Receiving more would only use up the receive counts of messages that can't be handled.
+    fn database_away(&self) -> bool {
+        self.database_away.load(Ordering::Relaxed)
+    }
+}
+
+fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
+    tracing::warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
+    requests.iter().map(|_| Err(Unavailable)).collect()
+}

@@ -1,0 +1,251 @@
+//! Route: one decision per job, in one transaction, then one delivery message per recipient.
+//!
+//! A redelivered main message finds its job decided and decides nothing again; it only sends the messages of deliveries that are still
+//! PENDING, and claims absorb the repeats. The main message is deleted last. Routers never call a provider.
+
+use crate::context::{Context, Lifecycle};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+use tracing::{error, info, warn};
+use waybill_core::{
+    event::recipient,
+    ids::{DeliveryId, DocumentId, JobId, TenantId},
+    json::{self, Json},
+    message::{DeliveryMessage, JobMessage, Parsed, encode, parse},
+    ports::{MAX_BATCH, OutgoingMessage, QueueName, Receipt, ReceivedMessage},
+    route::{JobFacts, Plan, plan},
+    state::{JobState, Reason},
+};
+use waybill_store::{RoutableJob, RoutedJob, RoutingOptions, StoreError};
+
+/// Messages of a newer build come back after this.
+pub(crate) const NEWER_DELAY: Duration = Duration::from_secs(30);
+/// Delivery messages read and sent at a time.
+const SEND_PAGE: i64 = 1_000;
+
+/// Receives and routes until `life` stops.
+pub async fn run(context: Arc<Context>, life: Lifecycle) {
+    let visibility = context.settings.timings.visibility_timeout;
+    while !life.stopping() {
+        let received = context.queue.receive(QueueName::Main, MAX_BATCH, context.settings.queue_wait, visibility).await;
+        let messages = match received {
+            Ok(messages) => messages,
+            Err(error) => {
+                warn!(error = %error, "router.receive_failed");
+                life.pause(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        if life.stopping() {
+            put_back(&context, QueueName::Main, &messages).await;
+            return;
+        }
+        if !messages.is_empty() && !handle(&context, &messages).await {
+            // The database is away: the messages come back by themselves.
+            life.pause(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Makes messages visible at once: somebody else takes them.
+pub(crate) async fn put_back(context: &Context, queue: QueueName, messages: &[ReceivedMessage]) {
+    if messages.is_empty() {
+        return;
+    }
+    let entries: Vec<_> = messages.iter().map(|m| (m.receipt.clone(), Duration::ZERO)).collect();
+    if let Err(error) = context.queue.change_visibility_batch(queue, &entries).await {
+        warn!(error = %error, "queue.put_back_failed");
+    }
+}
+
+/// A message that can never be handled goes to the dead-letter queue with its reason; its neighbours go on. Returns whether it is there.
+pub(crate) async fn dead_letter_message(context: &Context, queue: QueueName, message: &ReceivedMessage, reason: &str) -> bool {
+    let Some(dead) = queue.dead_letter() else { return false };
+    warn!(queue = queue.as_str(), message = message.id, reason, "queue.message_dead_lettered");
+    metrics::counter!("waybill_queue_poison_total", "queue" => queue.as_str()).increment(1);
+    let attributes = vec![("reason".to_owned(), waybill_core::text::storable(reason, 200)), ("message_id".to_owned(), message.id.clone())];
+    let entry = OutgoingMessage { body: message.body.clone(), attributes, ..OutgoingMessage::default() };
+    let sent = context.queue.send_batch(dead, &[entry]).await;
+    let sent = matches!(sent.as_deref(), Ok([Ok(())]));
+    if sent {
+        let alert = format!("a message on {} can't be handled: {reason}", queue.as_str());
+        context.alerts.raise(waybill_core::ports::AlertCause::DeadLetter, "poison_message", 1, alert, "waybill queues".into()).await;
+    }
+    sent
+}
+
+/// Handles one batch. Returns `false` when the store was unavailable.
+async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
+    let mut jobs: HashMap<JobId, Vec<Receipt>> = HashMap::new();
+    let mut done: Vec<Receipt> = Vec::new();
+    let mut later: Vec<(Receipt, Duration)> = Vec::new();
+    for message in messages {
+        match parse::<JobMessage>(&message.body) {
+            Parsed::Message(parsed) => jobs.entry(parsed.job).or_default().push(message.receipt.clone()),
+            Parsed::Newer(_) => later.push((message.receipt.clone(), NEWER_DELAY)),
+            Parsed::Malformed(reason) => {
+                if dead_letter_message(context, QueueName::Main, message, &reason).await {
+                    done.push(message.receipt.clone());
+                }
+            }
+        }
+    }
+    let routed = route(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
+    let (finished, available) = match routed {
+        Ok(finished) => (finished, true),
+        Err(error) => {
+            warn!(error = &error as &dyn std::error::Error, "router.failed");
+            (HashSet::new(), !error.is_unavailable())
+        }
+    };
+    for (job, receipts) in jobs {
+        if finished.contains(&job) {
+            done.extend(receipts);
+        }
+    }
+    if !done.is_empty() && let Err(error) = context.queue.delete_batch(QueueName::Main, &done).await {
+        warn!(error = %error, "router.delete_failed");
+    }
+    if !later.is_empty() && let Err(error) = context.queue.change_visibility_batch(QueueName::Main, &later).await {
+        warn!(error = %error, "router.change_visibility_failed");
+    }
+    available
+}
+
+/// Decides on the jobs that are still PENDING and sends the messages of all of them. Returns the jobs whose messages were all sent.
+///
+/// # Errors
+/// [`StoreError`] when nothing could be loaded.
+pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let jobs = context.store.load_jobs_for_routing(ids).await?;
+    // A message for a job that isn't there (a restored database, say) has nothing to say.
+    let mut finished: HashSet<JobId> = ids.iter().copied().filter(|id| jobs.iter().all(|job| job.job != *id)).collect();
+    if !finished.is_empty() {
+        warn!(jobs = finished.len(), "router.unknown_jobs");
+    }
+    let decided: Vec<RoutedJob> = jobs.iter().filter(|job| job.state == JobState::Pending).map(|job| decide(context, job)).collect();
+    let failed = record(context, &decided).await?;
+    let sendable: Vec<JobId> = jobs.iter().map(|job| job.job).filter(|job| !failed.contains(job)).collect();
+    if decided.iter().any(|job| !job.plan.documents.is_empty()) {
+        context.documents_bell.notify_waiters();
+    }
+    let unsent = send_messages(context, &sendable).await?;
+    let nothing: Vec<JobId> = decided.iter().filter(|d| d.plan.deliveries.iter().all(|p| p.failed.is_some())).map(|d| d.job).collect();
+    if !nothing.is_empty() {
+        context.store.refresh_job_states(&nothing).await?;
+    }
+    finished.extend(sendable.into_iter().filter(|job| !unsent.contains(job)));
+    Ok(finished)
+}
+
+fn decide(context: &Context, job: &RoutableJob) -> RoutedJob {
+    let plan = match facts(job) {
+        Ok(facts) => plan(&facts, &job.routes, context.settings.limits.max_recipients, &|document| context.renderer.template_version(document)),
+        Err(problem) => Plan { nothing: Some((Reason::NoRecipients, problem)), ..Plan::default() },
+    };
+    RoutedJob {
+        job: job.job,
+        tenant: job.tenant,
+        document_ids: plan.documents.iter().map(|_| DocumentId(context.chance.id())).collect(),
+        delivery_ids: plan.deliveries.iter().map(|_| DeliveryId(context.chance.id())).collect(),
+        plan,
+    }
+}
+
+/// Reads back what accept stored; it was checked there, so a failure here is a bad row and hurts only its own job.
+fn facts(job: &RoutableJob) -> Result<JobFacts, String> {
+    let data = json::parse(job.data.as_bytes()).map_err(|e| format!("stored data: {e}"))?;
+    let recipients = json::parse(job.recipients.as_bytes()).map_err(|e| format!("stored recipients: {e}"))?;
+    let recipients = recipients.as_array().unwrap_or_default().iter().map(|r: &Json| recipient(r).map_err(|(at, _, detail)| format!("stored recipients{at}: {detail}")));
+    Ok(JobFacts {
+        tenant: job.tenant,
+        job: job.job,
+        subject: job.subject.clone(),
+        revision: job.revision.clone(),
+        recipients: recipients.collect::<Result<_, _>>()?,
+        data,
+    })
+}
+
+/// One transaction for the batch; if the database refuses it, one for each job. Returns the jobs that could not be recorded.
+async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobId>, StoreError> {
+    let timings = &context.settings.timings;
+    let options = RoutingOptions { requeue_after: timings.requeue_after, document_deadline: timings.document.deadline };
+    let mut failed = HashSet::new();
+    if decided.is_empty() {
+        return Ok(failed);
+    }
+    let recorded = match context.store.record_routing(decided, &options).await {
+        Ok(moved) => moved,
+        Err(error) if error.is_unavailable() => return Err(error),
+        Err(_) => {
+            let mut moved = Vec::new();
+            for job in decided {
+                match context.store.record_routing(std::slice::from_ref(job), &options).await {
+                    Ok(one) => moved.extend(one),
+                    Err(error) => {
+                        error!(job = %job.job, error = &error as &dyn std::error::Error, "router.job_failed");
+                        failed.insert(job.job);
+                    }
+                }
+            }
+            moved
+        }
+    };
+    metrics::counter!("waybill_jobs_routed_total").increment(recorded.len() as u64);
+    let refused = decided.iter().filter(|d| recorded.contains(&d.job)).filter_map(|d| d.plan.nothing.as_ref().map(|n| (d.job, n)));
+    for (job, (reason, _)) in refused {
+        info!(job = %job, reason = reason.as_str(), "router.job_without_deliveries");
+    }
+    Ok(failed)
+}
+
+/// Sends the messages of deliveries that are PENDING. Returns the jobs whose main messages have to come back.
+async fn send_messages(context: &Context, jobs: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+    let mut unsent = HashSet::new();
+    let mut after = None;
+    while !jobs.is_empty() {
+        let page = context.store.list_unsent_pending(jobs, after, SEND_PAGE).await?;
+        let sent = send_delivery_messages(context, &page).await;
+        if sent.contains(&false) {
+            // Which job it was doesn't matter: the main messages of all of them come back, and only what is still PENDING is sent again.
+            unsent.extend(jobs);
+        }
+        after = page.last().map(|(_, delivery)| *delivery);
+        if page.len() < SEND_PAGE as usize {
+            break;
+        }
+    }
+    Ok(unsent)
+}
+
+/// Sends one message per delivery; entries that the queue did not take are tried once more. Returns per entry whether it was taken. What
+/// was not is found again by its row's `due_at`.
+pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(TenantId, DeliveryId)]) -> Vec<bool> {
+    let mut taken = vec![false; deliveries.len()];
+    for _ in 0..2 {
+        let open: Vec<usize> = (0..deliveries.len()).filter(|i| !taken[*i]).collect();
+        if open.is_empty() {
+            break;
+        }
+        let messages: Vec<OutgoingMessage> = open
+            .iter()
+            .map(|i| OutgoingMessage { body: encode(&DeliveryMessage::new(deliveries[*i].1)), group: Some(deliveries[*i].0.to_string()), ..OutgoingMessage::default() })
+            .collect();
+        match context.queue.send_batch(QueueName::Delivery, &messages).await {
+            Ok(results) => open.iter().zip(results).for_each(|(i, result)| taken[*i] = result.is_ok()),
+            Err(error) => warn!(entries = open.len(), error = %error, "router.send_failed"),
+        }
+    }
+    let missing = taken.iter().filter(|t| !**t).count();
+    if missing > 0 {
+        warn!(entries = missing, "router.entries_not_taken");
+    }
+    taken
+}

@@ -1,0 +1,83 @@
+//! Every provider that Waybill knows: one line each.
+
+use crate::{
+    events::EventError,
+    sendgrid, ses,
+    settings::{Build, SettingError, Settings},
+};
+use waybill_core::ports::FeedbackEvent;
+
+/// A kind of provider, before there is an account.
+#[derive(Clone, Copy)]
+pub struct ProviderKind {
+    /// Stored with each call, and the path segment under `/inbound`.
+    pub name: &'static str,
+    /// Largest message, in octets after encoding.
+    pub max_encoded_bytes: usize,
+    /// Reads a body of its events, after the caller has been verified.
+    pub parse_events: fn(&[u8]) -> Result<Vec<FeedbackEvent>, EventError>,
+    /// Checks the settings at once (all errors together); the future then makes the client.
+    pub build: fn(&Settings<'_>) -> Result<Build, Vec<SettingError>>,
+}
+
+#[rustfmt::skip]
+pub const PROVIDERS: &[ProviderKind] = &[
+    ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, parse_events: ses::parse_events, build: ses::build },
+    ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, parse_events: sendgrid::parse_events, build: sendgrid::build },
+];
+
+pub fn find(name: &str) -> Option<&'static ProviderKind> {
+    PROVIDERS.iter().find(|kind| kind.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors_of(name: &str, set: &[(&str, &str)]) -> Vec<SettingError> {
+        let lookup = |wanted: &str| set.iter().find(|(n, _)| *n == wanted).map(|(_, v)| (*v).to_owned());
+        (find(name).unwrap().build)(&Settings::new(&lookup)).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for kind in PROVIDERS {
+            assert_eq!(PROVIDERS.iter().filter(|k| k.name == kind.name).count(), 1);
+            assert_eq!(find(kind.name).unwrap().name, kind.name);
+        }
+        assert!(find("pigeon").is_none());
+    }
+
+    #[test]
+    fn every_wrong_setting_is_named_at_once_and_none_is_repeated() {
+        let set = [("WAYBILL_SENDGRID_TIMEOUT_MS", "10s"), ("WAYBILL_SENDGRID_EVENTS_WIRED", "perhaps")];
+        let errors = errors_of("sendgrid", &set);
+        let names: Vec<_> = errors.iter().map(|e| e.name).collect();
+        let expected = ["WAYBILL_SENDGRID_API_KEY", "WAYBILL_SENDGRID_TIMEOUT_MS", "WAYBILL_SENDGRID_EVENTS_WIRED"];
+        assert_eq!(names, expected);
+        assert!(errors.iter().all(|e| !e.to_string().contains("perhaps")));
+        assert_eq!(errors_of("ses", &[]).first().map(|e| e.name), Some("WAYBILL_SES_REGION"));
+        assert!(errors_of("ses", &[("AWS_REGION", "eu-central-1")]).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_built_provider_is_what_the_registry_says() {
+        let set = [
+            ("WAYBILL_SES_REGION", "eu-central-1"),
+            ("WAYBILL_SES_TIMEOUT_MS", "1500"),
+            ("WAYBILL_SENDGRID_API_KEY", "SG.x"),
+            ("WAYBILL_SENDGRID_TIMEOUT_MS", "1500"),
+            ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
+            ("WAYBILL_SES_EVENTS_WIRED", "1"),
+        ];
+        let lookup = |wanted: &str| set.iter().find(|(n, _)| *n == wanted).map(|(_, v)| (*v).to_owned());
+        for kind in PROVIDERS {
+            let build = (kind.build)(&Settings::new(&lookup)).unwrap_or_else(|e| panic!("{e:?}"));
+            let provider = build.await.unwrap();
+            assert_eq!(provider.name(), kind.name);
+            assert_eq!(provider.max_encoded_bytes(), kind.max_encoded_bytes);
+            assert_eq!(provider.timeout().as_millis(), 1500);
+            assert!(provider.events_wired());
+        }
+    }
+}

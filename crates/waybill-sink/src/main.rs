@@ -1,0 +1,74 @@
+//! `waybill-sink --listen 127.0.0.1:7790`: the provider sink as a program of its own.
+
+use std::{net::SocketAddr, process::ExitCode};
+
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use waybill_sink::{EventsTarget, Sink, SinkConfig};
+
+/// Plays Amazon SES and SendGrid over their real wire formats: mailbox, counts, fault scripts, provider events.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// Address to listen on. Port 0 picks a free one and prints it.
+    #[arg(long, env = "WAYBILL_SINK_LISTEN", default_value = "127.0.0.1:7790")]
+    listen: SocketAddr,
+    /// How many mails the mailbox keeps.
+    #[arg(long, env = "WAYBILL_SINK_MAX_MAILS", default_value_t = 20_000)]
+    max_mails: usize,
+    /// Receiver of SES events; userinfo becomes Basic authorization.
+    #[arg(long, env = "WAYBILL_SINK_SES_EVENTS_URL", hide_env_values = true)]
+    ses_events_url: Option<String>,
+    /// Receiver of SendGrid events; userinfo becomes Basic authorization.
+    #[arg(long, env = "WAYBILL_SINK_SENDGRID_EVENTS_URL", hide_env_values = true)]
+    sendgrid_events_url: Option<String>,
+    /// Let event receivers be outside loopback, as in a compose network.
+    #[arg(long, env = "WAYBILL_SINK_ALLOW_REMOTE_EVENTS")]
+    allow_remote_events: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "sink.failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
+    let (ses, sendgrid) = (args.ses_events_url.as_deref(), args.sendgrid_events_url.as_deref());
+    let events = match (ses, sendgrid, args.allow_remote_events) {
+        (None, None, _) => None,
+        (_, _, true) => Some(EventsTarget::remote(ses, sendgrid)?),
+        (_, _, false) => Some(EventsTarget::new(ses, sendgrid)?),
+    };
+    let sink = Sink::new(SinkConfig { max_mails: args.max_mails, events });
+    if args.allow_remote_events {
+        sink.allow_remote_events();
+    }
+    let listener = TcpListener::bind(args.listen).await?;
+    let address = listener.local_addr()?;
+    // On stdout, for scripts that asked for port 0.
+    println!("http://{address}");
+    tracing::info!(%address, mailbox = %format_args!("http://{address}/mailbox"), "sink.listening");
+    let shutdown = CancellationToken::new();
+    tokio::spawn(cancel_on_signal(shutdown.clone()));
+    sink.serve(listener, shutdown).await?;
+    Ok(())
+}
+
+async fn cancel_on_signal(shutdown: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    shutdown.cancel();
+}

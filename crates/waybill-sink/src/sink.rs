@@ -1,0 +1,161 @@
+//! The sink itself: one cheap handle over the mailbox, the counts, the fault script and the event publisher.
+
+use std::{collections::HashMap, io, sync::Arc};
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    control,
+    counts::Counts,
+    events::{EventsTarget, Publisher},
+    exchange::Wire,
+    faults::{Fault, Script},
+    mail::{Draft, Mail, Provider},
+    mailbox, sendgrid, server, ses,
+    store::MailStore,
+};
+
+/// How a sink starts out. All of it can be changed later, except the number of mails.
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    /// How many mails the mailbox keeps; counts stay exact beyond that. 20,000 by default.
+    pub max_mails: usize,
+    /// Where provider events go; `None`: nowhere.
+    pub events: Option<EventsTarget>,
+}
+
+impl Default for SinkConfig {
+    fn default() -> Self {
+        SinkConfig { max_mails: 20_000, events: None }
+    }
+}
+
+/// A running or not yet running sink. Clones share everything.
+#[derive(Clone)]
+pub struct Sink {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    mails: MailStore,
+    counts: Counts,
+    faults: Script,
+    publisher: Publisher,
+}
+
+impl Sink {
+    pub fn new(config: SinkConfig) -> Sink {
+        let inner = Inner {
+            mails: MailStore::new(config.max_mails),
+            counts: Counts::default(),
+            faults: Script::default(),
+            publisher: Publisher::new(config.events),
+        };
+        Sink { inner: Arc::new(inner) }
+    }
+
+    /// Serves until `shutdown` is cancelled; requests that are still held by then get three more seconds.
+    ///
+    /// # Errors
+    /// When the listener itself fails; never for one connection.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
+        server::serve(listener, self.router(), shutdown).await
+    }
+
+    /// Every route. Mounted in a server other than [`Sink::serve`], the reset faults can't reset the connection and
+    /// break the answer's body off instead.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .merge(ses::routes())
+            .merge(sendgrid::routes())
+            .merge(mailbox::routes())
+            .merge(control::routes())
+            .with_state(self.clone())
+    }
+
+    /// All acceptances since the start or the last reset.
+    pub fn accepted(&self) -> u64 {
+        self.inner.counts.accepted()
+    }
+
+    /// Acceptances per `delivery_id` tag.
+    pub fn acceptances_by_delivery(&self) -> HashMap<String, u64> {
+        self.inner.counts.deliveries()
+    }
+
+    /// Acceptances per `identity` tag.
+    pub fn acceptances_by_identity(&self) -> HashMap<String, u64> {
+        self.inner.counts.identities()
+    }
+
+    /// Requests to one provider's send route, refused ones included. 0 for a provider that the sink does not play.
+    pub fn requests(&self, provider: &str) -> u64 {
+        provider.parse::<Provider>().map_or(0, |provider| self.inner.counts.requests(provider))
+    }
+
+    /// Replaces the fault script.
+    pub fn set_faults(&self, faults: Vec<Fault>) {
+        self.inner.faults.replace(faults);
+    }
+
+    /// What is left of the fault script.
+    pub fn remaining_faults(&self) -> Vec<Fault> {
+        self.inner.faults.remaining()
+    }
+
+    /// Where provider events go from now on, retries of older ones included.
+    pub fn set_events_target(&self, target: Option<EventsTarget>) {
+        self.inner.publisher.set_target(target);
+    }
+
+    /// Lets `PUT /events-target` name hosts outside loopback, as in a compose network.
+    pub fn allow_remote_events(&self) {
+        self.inner.publisher.allow_remote();
+    }
+
+    /// The mails kept, newest first.
+    pub fn mails(&self) -> Vec<Mail> {
+        self.inner.mails.newest().iter().map(|mail| Mail::clone(mail)).collect()
+    }
+
+    /// Empties the mailbox; counts stay.
+    pub fn clear_mailbox(&self) {
+        self.inner.mails.clear();
+    }
+
+    /// Sets all counts to zero; the mailbox stays.
+    pub fn reset_counts(&self) {
+        self.inner.counts.reset();
+    }
+
+    pub(crate) fn store(&self) -> &MailStore {
+        &self.inner.mails
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.inner.counts
+    }
+
+    pub(crate) fn faults(&self) -> &Script {
+        &self.inner.faults
+    }
+
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.inner.publisher
+    }
+
+    /// Takes the mails of one request and returns their message id.
+    pub(crate) fn accept(&self, wire: &'static dyn Wire, drafts: Vec<Draft>) -> String {
+        let message_id = wire.new_message_id();
+        let now = chrono::Utc::now();
+        for draft in drafts {
+            let mail = draft.into_mail(wire.provider(), message_id.clone(), now);
+            self.inner.counts.add_acceptance(&mail);
+            self.inner.publisher.publish(|| wire.events(&mail), wire.provider());
+            self.inner.mails.push(mail);
+        }
+        message_id
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads variables, collects what is wrong with them, and remembers each for the table.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+/// One line of the configuration table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    pub name: &'static str,
+    pub default: String,
+    pub help: &'static str,
+}
+
+impl Variable {
+    /// As a Markdown table row.
+    pub fn row(&self) -> String {
+        format!("| `{}` | {} | {} |", self.name, self.default, self.help)
+    }
+}
+
+/// All problems of one environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<(String, String)>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the configuration is not usable:")?;
+        self.0.iter().try_for_each(|(name, problem)| write!(f, "\n  {name}: {problem}"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// Where variables come from.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+pub struct Reader {
+    get: Environment,
+    errors: Vec<(String, String)>,
+    variables: Vec<Variable>,
+}
+
+impl Reader {
+    pub fn new(get: Environment) -> Self {
+        Self { get, errors: Vec::new(), variables: Vec::new() }
+    }
+
+    fn value(&mut self, name: &'static str, default: String, help: &'static str) -> Option<String> {
+        self.variables.push(Variable { name, default, help });
+        (self.get)(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+    }
+
+    pub fn environment(&self) -> Environment {
+        self.get.clone()
+    }
+
+    /// A variable that is read elsewhere.
+    pub fn document(&mut self, name: &'static str, default: &str, help: &'static str) {
+        self.variables.push(Variable { name, default: default.to_owned(), help });
+    }
+
+    pub fn problem(&mut self, name: &str, problem: String) {
+        self.errors.push((name.to_owned(), problem));
+    }
+
+    pub fn required(&mut self, name: &'static str, help: &'static str) -> String {
+        let value = self.value(name, "required".into(), help);
+        if value.is_none() {
+            self.problem(name, format!("is not set. {help}"));
+        }
+        value.unwrap_or_default()
+    }
+
+    pub fn optional(&mut self, name: &'static str, help: &'static str) -> Option<String> {
+        self.value(name, "not set".into(), help)
+    }
+
+    pub fn text(&mut self, name: &'static str, default: &str, help: &'static str) -> String {
+        self.value(name, format!("`{default}`"), help).unwrap_or_else(|| default.to_owned())
+    }
+
+    /// # Panics
+    /// When the built-in default itself can't be read, which the tests would show.
+    pub fn parsed<T: FromStr>(&mut self, name: &'static str, default: &str, help: &'static str) -> T
+    where
+        T::Err: fmt::Display,
+    {
+        let text = self.text(name, default, help);
+        text.parse().unwrap_or_else(|e| {
+            self.problem(name, format!("`{text}`: {e}"));
+            default.parse().unwrap_or_else(|_| unreachable!("the built-in default of {name} is readable"))
+        })
+    }
+
+    pub fn optional_parsed<T: FromStr>(&mut self, name: &'static str, help: &'static str) -> Option<T>
+    where
+        T::Err: fmt::Display,
+    {
+        let text = self.optional(name, help)?;
+        text.parse().map_err(|e| self.problem(name, format!("`{text}`: {e}"))).ok()
+    }
+
+    pub fn number<T: FromStr + fmt::Display + Copy>(&mut self, name: &'static str, default: T, help: &'static str) -> T {
+        let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
+        text.parse().unwrap_or_else(|_| {
+            self.problem(name, format!("`{text}` is not a whole number"));
+            default
+        })
+    }
+
+    pub fn millis(&mut self, name: &'static str, default: u64, help: &'static str) -> Duration {
+        Duration::from_millis(self.number(name, default, help))
+    }
+
+    pub fn flag(&mut self, name: &'static str, default: bool, help: &'static str) -> bool {
+        let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
+        text.parse().unwrap_or_else(|_| {
+            self.problem(name, format!("`{text}` is not true or false"));
+            default
+        })
+    }
+
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// # Errors
+    /// Everything that was wrong.
+    pub fn finish<T>(self, value: T) -> Result<T, ConfigErrors> {
+        if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
+    }
+}

@@ -1,0 +1,150 @@
+//! `waybill dev`: the whole of Waybill on a laptop in one command, with nothing but this repository.
+
+mod database;
+mod environment;
+mod seed;
+
+use crate::{
+    config::Config,
+    roles::{self, Roles},
+    wiring,
+};
+use anyhow::Context as _;
+use clap::Args;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use waybill_pipeline::context::Lifecycle;
+use waybill_sink::{EventsTarget, Sink, SinkConfig};
+
+#[derive(Args)]
+pub struct DevArgs {
+    /// Address of the HTTP API
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Address of the mailbox (the provider sink, where local mails go)
+    #[arg(long, default_value = "127.0.0.1:8025")]
+    mailbox: SocketAddr,
+    /// Folder of the local database, documents and settings
+    #[arg(long, default_value = ".waybill")]
+    dir: PathBuf,
+}
+
+/// # Errors
+/// One clear line: a taken port, a PostgreSQL that can't be had, a schema that is too new.
+pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
+    roles::init_log(false);
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("creating {}", args.dir.display()))?;
+    // Ports first: they fail at once, a database takes seconds.
+    let api = roles::bind(&args.listen.to_string(), "--listen").await?;
+    let mailbox = roles::bind(&args.mailbox.to_string(), "--mailbox").await?;
+    let life = Lifecycle::default();
+    let database = tokio::select! {
+        database = database::find_or_start(&args.dir) => database?,
+        () = interrupted() => return Ok(ExitCode::SUCCESS),
+    };
+    let redis = database::reachable_redis().await;
+    let secret = hex(&waybill_crypto::random_bytes::<16>()?);
+    let addresses = Addresses { api: api.local_addr()?, mailbox: mailbox.local_addr()? };
+    let config = environment::config(&args.dir, &database.url, redis.as_deref(), &addresses, &secret)?;
+    roles::stop_on_signals(&life, config.api.stop_timeout);
+
+    let store = wiring::connect_store(&config).await?;
+    if let waybill_store::SchemaState::Ahead { .. } = store.schema_version().await? {
+        wiring::check_schema(&store).await?;
+    }
+    store.migrate().await.context("migrating the database")?;
+    let key = seed::seed(&store, &args.dir).await?;
+    let wired = wiring::wire(&config).await?;
+    let (sink, stop_sink) = start_sink(mailbox, &addresses, &secret);
+    let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, life.clone()));
+    let code = roles::run(&config, &wired, Roles::ALL, Some(api), None, life).await?;
+    announce.abort();
+    stop_sink.cancel();
+    let _ = sink.await;
+    store.pool().close().await;
+    database.stop().await?;
+    println!("stopped");
+    Ok(code)
+}
+
+/// Where things listen.
+pub(crate) struct Addresses {
+    api: SocketAddr,
+    mailbox: SocketAddr,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+}
+
+/// The sink takes the mails through the real adapters and reports them back as provider events.
+fn start_sink(listener: TcpListener, addresses: &Addresses, secret: &str) -> (tokio::task::JoinHandle<()>, CancellationToken) {
+    let inbound = |provider: &str| Some(format!("http://sink:{secret}@{}/inbound/{provider}/default", addresses.api));
+    let events = EventsTarget { ses_url: inbound("ses"), sendgrid_url: inbound("sendgrid"), ..EventsTarget::default() };
+    let stop = CancellationToken::new();
+    let sink = Sink::new(SinkConfig { events: Some(events), ..SinkConfig::default() });
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move {
+        if let Err(error) = sink.serve(listener, stopped).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "dev.mailbox_failed");
+        }
+    });
+    (task, stop)
+}
+
+/// Writes `dev.env` and says what to do next, once the API answers.
+async fn announce(dir: PathBuf, addresses: Addresses, key: String, life: Lifecycle) {
+    let url = format!("http://{}", addresses.api);
+    let client = reqwest::Client::new();
+    while !client.get(format!("{url}/readyz")).send().await.is_ok_and(|answer| answer.status().is_success()) {
+        if !life.pause(std::time::Duration::from_millis(100)).await {
+            return;
+        }
+    }
+    if let Err(error) = environment::write(&dir, &addresses, &key) {
+        tracing::error!(error = %error, "dev.env_not_written");
+        life.soft.cancel();
+        return;
+    }
+    println!("{}", banner(&dir, &addresses, &key));
+}
+
+fn banner(dir: &Path, addresses: &Addresses, key: &str) -> String {
+    let env = dir.join("dev.env");
+    format!(
+        "
+Waybill runs.
+
+  API       http://{api}            (OpenAPI: /openapi.json)
+  Mailbox   http://{mailbox}/mailbox    <- open this in a browser
+  Key       {key}
+  Settings  {env}
+
+Post a purchase order for three recipients:
+
+  curl -X POST http://{api}/events -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d @examples/purchase-order.json
+
+Then see its story with the job's id from the answer:
+
+  curl http://{api}/jobs/JOB_ID -H 'Authorization: Bearer {key}'
+
+Ctrl-C stops everything that was started.
+",
+        api = addresses.api,
+        mailbox = addresses.mailbox,
+        env = env.display(),
+    )
+}

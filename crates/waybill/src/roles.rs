@@ -1,0 +1,165 @@
+//! Roles, signals and the two ways to stop.
+
+use crate::{
+    config::{ApiConfig, Config},
+    service::PipelineService,
+    wiring::{self, Wired},
+};
+use anyhow::Context as _;
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use tokio::net::TcpListener;
+use tracing::{error, info, warn};
+use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use waybill_pipeline::{
+    accept::Acceptor,
+    context::{Context, Lifecycle},
+    deliver, documents, router, scheduler,
+};
+
+/// Which roles a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    pub api: bool,
+    pub router: bool,
+    pub worker: bool,
+    pub scheduler: bool,
+}
+
+impl Roles {
+    const NONE: Roles = Roles { api: false, router: false, worker: false, scheduler: false };
+    pub const ALL: Roles = Roles { api: true, router: true, worker: true, scheduler: true };
+    pub const API: Roles = Roles { api: true, ..Self::NONE };
+    pub const ROUTER: Roles = Roles { router: true, ..Self::NONE };
+    pub const WORKER: Roles = Roles { worker: true, ..Self::NONE };
+    pub const SCHEDULER: Roles = Roles { scheduler: true, ..Self::NONE };
+}
+
+pub fn init_log(json: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let registry = tracing_subscriber::registry().with(filter);
+    let writer = std::io::stderr;
+    let started = if json {
+        registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init()
+    } else {
+        registry.with(tracing_subscriber::fmt::layer().with_writer(writer).with_target(false)).try_init()
+    };
+    drop(started);
+}
+
+/// Runs roles by the environment's configuration until a signal.
+///
+/// # Errors
+/// When something can't be started; the message names it.
+pub async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
+    let config = Config::from_env()?;
+    init_log(config.log_json);
+    let wired = wiring::wire(&config).await?;
+    let listener = if roles.api { Some(bind(&config.api.listen.to_string(), "WAYBILL_API_LISTEN").await?) } else { None };
+    let ops = match config.api.ops_listen {
+        Some(address) => Some(bind(&address.to_string(), "WAYBILL_OPS_LISTEN").await?),
+        None => None,
+    };
+    let life = Lifecycle::default();
+    stop_on_signals(&life, config.api.stop_timeout);
+    info!(?roles, "waybill.started");
+    run(&config, &wired, roles, listener, ops, life).await
+}
+
+/// # Errors
+/// One line that names the variable, when the address is taken or not ours.
+pub async fn bind(address: &str, variable: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("can't listen on {address} ({variable}); is another waybill running? Set {variable} to a free address"))
+}
+
+/// The first SIGTERM or Ctrl-C stops softly; `hard` follows after `timeout`, or at a second signal.
+pub fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
+    let life = life.clone();
+    tokio::spawn(async move {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+            error!("waybill.no_signal_handlers");
+            return;
+        };
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        info!("waybill.stopping");
+        life.soft.cancel();
+        tokio::select! {
+            () = tokio::time::sleep(timeout) => warn!("waybill.stop_timeout"),
+            _ = terminate.recv() => warn!("waybill.second_signal"),
+            _ = interrupt.recv() => warn!("waybill.second_signal"),
+        }
+        life.hard.cancel();
+    });
+}
+
+/// Runs roles until `life` stops. A role that ends by itself (it panicked) stops the others, and the exit code says so.
+///
+/// # Errors
+/// When the API's server can't be made.
+pub async fn run(config: &Config, wired: &Wired, roles: Roles, listener: Option<TcpListener>, ops: Option<TcpListener>, life: Lifecycle) -> anyhow::Result<ExitCode> {
+    let context = wired.context.clone();
+    let mut tasks = tokio::task::JoinSet::new();
+    let acceptor = roles.api.then(|| Acceptor::start(context.clone()));
+    let service = Arc::new(PipelineService::new(context.clone(), acceptor, config.providers.inbound_secret.clone()));
+    let state = waybill_api::ApiState::new(service, api_limits(config), life.soft.clone());
+    if let Some(listener) = listener {
+        tasks.spawn(serve(listener, waybill_api::router(state.clone()), config.api.clone(), life.clone()));
+    }
+    if let Some(listener) = ops {
+        tasks.spawn(serve(listener, waybill_api::ops_router(state.clone(), metrics(wired)?), config.api.clone(), life.clone()));
+    }
+    spawn_roles(&mut tasks, &context, roles, &life);
+    let mut code = ExitCode::SUCCESS;
+    while let Some(ended) = tasks.join_next().await {
+        if !life.stopping() || ended.is_err() {
+            error!(panicked = ended.is_err(), "waybill.role_ended_by_itself");
+            code = ExitCode::FAILURE;
+            life.soft.cancel();
+        }
+    }
+    if life.hard.is_cancelled() {
+        code = ExitCode::FAILURE;
+    }
+    info!("waybill.stopped");
+    Ok(code)
+}
+
+fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, roles: Roles, life: &Lifecycle) {
+    if roles.router {
+        for _ in 0..context.settings.router_pollers.max(1) {
+            tasks.spawn(router::run(context.clone(), life.clone()));
+        }
+    }
+    if roles.worker {
+        tasks.spawn(deliver::worker::run(context.clone(), life.clone()));
+        tasks.spawn(documents::run(context.clone(), life.clone()));
+    }
+    if roles.scheduler {
+        tasks.spawn(scheduler::run(context.clone(), life.clone()));
+    }
+}
+
+fn api_limits(config: &Config) -> waybill_api::ApiConfig {
+    waybill_api::ApiConfig { event: config.settings.limits.clone(), body_timeout: config.api.body_read_timeout, ..waybill_api::ApiConfig::default() }
+}
+
+/// Prometheus text. The totals that adapters count themselves are read when somebody asks.
+fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync>> {
+    let handle = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().context("installing the metrics recorder")?;
+    let (store, queue, redis) = (wired.context.store.clone(), wired.queue.clone(), wired.redis.clone());
+    Ok(Arc::new(move || {
+        metrics::gauge!("waybill_sql_statements").set(store.statements() as f64);
+        metrics::gauge!("waybill_queue_requests").set(queue.requests() as f64);
+        metrics::gauge!("waybill_redis_round_trips").set(redis.as_ref().map_or(0, |redis| redis.round_trips()) as f64);
+        handle.run_upkeep();
+        handle.render()
+    }))
+}
+
+async fn serve(listener: TcpListener, router: axum::Router, config: ApiConfig, life: Lifecycle) {
+    let shutdown = waybill_api::Shutdown { soft: life.soft.clone(), hard: life.hard.clone(), drain_delay: config.drain_delay };
+    let served = waybill_api::serve(listener, router, shutdown, waybill_api::ServeOptions::default()).await;
+    if served.cut > 0 {
+        warn!(connections = served.cut, "api.connections_cut");
+    }
+}

@@ -1,0 +1,29 @@
+//! `cargo xtask up`: the tests' servers, for work with plain `cargo test` or `psql`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::services::Services;
+
+pub(crate) const HELP: &str = "\
+up                        starts a temporary PostgreSQL and Redis, prints the lines that set their
+                          addresses in another terminal, and stops both at Ctrl-C";
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    args.finish()?;
+    let services = Services::find_or_start()?;
+    for (name, url) in services.urls() {
+        println!("export {name}='{url}'");
+    }
+    if let Some(postgres) = &services.postgres {
+        eprintln!("   psql and the other programs are in {}", postgres.bin_dir().display());
+        eprintln!("   log and data are in {}", postgres.folder().display());
+    }
+    eprintln!("   Ctrl-C stops");
+    // The servers stop when this process ends, however it ends.
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,131 @@
+//! Providers that fail loudly, silently and ambiguously; dead letters and redrive.
+
+use crate::support::{World, books::states};
+use std::{process::Command, time::Duration};
+use waybill_core::outcome::OnUnknown;
+use waybill_sink::{Fault, FaultKind, Provider};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_without_a_message_id_is_no_success_the_mail_arrives_through_sendgrid() {
+    let world = World::new().await;
+    let _process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::NoMessageId)]);
+    let job = world.accept(&world.order("e1")).await;
+    let finished = world.finished(&job).await;
+    assert_eq!(finished["status"], "COMPLETED", "{finished:#}");
+    world.all_sent_once(&[job]).await;
+    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::Sendgrid));
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_after_acceptance_is_settled_by_the_provider_s_event() {
+    let world = World::new().await;
+    let _process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::TimeoutAfterAccept).times(3)]);
+    let job = world.accept(&world.note("e1", "s1", 3)).await;
+    world.all_sent_once(&[job.clone()]).await;
+    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::Ses), "nobody asked SendGrid");
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_hold_an_unknown_outcome_is_never_sent_again_by_itself() {
+    let world = World::new().await;
+    world.on_unknown(OnUnknown::Hold).await;
+    let _process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::NoMessageId)]);
+    let job = world.accept(&world.note("e1", "s1", 1)).await;
+    world.until("held", "SELECT count(*) FROM deliveries WHERE state = 'UNKNOWN' AND held", |n| n == 1).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(states(&world.job(&job).await), ["UNKNOWN"]);
+    assert_eq!(world.sink.requests("sendgrid"), 0);
+    world.close().await;
+}
+
+/// Runs the operator's command line against a world.
+fn cli(world: &World, args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_waybill")).args(args).env("DATABASE_URL", &world.db.url).output().expect("runs waybill");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_every_provider_fails_until_attempts_run_out_it_is_a_dead_letter_that_redrive_sends_once() {
+    let world = World::new().await;
+    let process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    let job = world.accept(&world.note("e1", "s1", 2)).await;
+    let finished = world.finished(&job).await;
+    assert_eq!((finished["status"].as_str(), states(&finished)), (Some("FAILED"), vec!["FAILED"; 2]));
+    let delivery = &finished["deliveries"]["data"][0];
+    assert_eq!((delivery["reason"].as_str(), delivery["dead_lettered"].as_bool()), (Some("providers_exhausted"), Some(true)));
+    assert!(delivery["explanation"].as_str().is_some_and(|words| words.len() > 30), "{delivery:#}");
+    world.until("entries on the dead-letter queue", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'", |n| n == 2).await;
+    assert!(process.log().contains("ALERT") && process.log().contains("waybill dlq list"), "an alert line with the next command");
+
+    world.sink.set_faults(Vec::new());
+    let dry = cli(&world, &["redrive", "--dry-run", "--json"]);
+    let dry: serde_json::Value = serde_json::from_str(dry.lines().last().unwrap()).unwrap();
+    assert_eq!((dry["matched"].as_u64(), dry["queued"].as_u64()), (Some(2), Some(0)), "{dry}");
+    assert_eq!(world.sink.accepted(), 0);
+    cli(&world, &["redrive", "--yes"]);
+    world.all_sent_once(&[job.clone()]).await;
+    assert_eq!(world.finished(&job).await["status"], "COMPLETED");
+    // A second redrive finds nothing to do, and nothing is left on the dead-letter queue.
+    let again: serde_json::Value = serde_json::from_str(cli(&world, &["redrive", "--yes", "--json"]).lines().last().unwrap()).unwrap();
+    assert_eq!(again["matched"].as_u64(), Some(0));
+    assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'").await, 0);
+    assert_eq!(world.sink.accepted(), 2);
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_can_t_be_rendered_fails_its_deliveries_with_the_field_s_name() {
+    let world = World::new().await;
+    let _process = world.start("all").await;
+    let mut order = world.order("e1");
+    order["data"] = serde_json::json!({"nothing": "useful"});
+    let job = world.accept(&order).await;
+    let finished = world.finished(&job).await;
+    assert_eq!(states(&finished), ["FAILED"; 3]);
+    let delivery = &finished["deliveries"]["data"][0];
+    assert_eq!(delivery["reason"], "document_render_failed");
+    assert_eq!(delivery["attempt_count"], 0, "waiting is not an attempt");
+    assert_eq!(world.sink.accepted(), 0, "no mail without its document");
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pg_04_an_answer_full_of_nuls_spoils_nothing() {
+    let world = World::new().await;
+    let _process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::NulBody)]);
+    let job = world.accept(&world.note("e1", "s1", 3)).await;
+    let books = world.all_sent_once(&[job]).await;
+    assert_eq!(books.accepted, 3);
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_job_sends_nothing_more_and_a_retried_one_sends_what_was_dead() {
+    let world = World::new().await;
+    let _api = world.start("api").await;
+    let job = world.accept(&world.note("e1", "s1", 2)).await;
+    let cancel = world.http.post(format!("http://{}/jobs/{job}/cancel", world.api)).bearer_auth(&world.key).send().await.unwrap();
+    assert_eq!(cancel.status().as_u16(), 200);
+    let _router = world.start("router").await;
+    let _worker = world.start("worker").await;
+    let _scheduler = world.start("scheduler").await;
+    assert_eq!(world.finished(&job).await["status"], "CANCELLED");
+
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    let dead = world.accept(&world.note("e2", "s2", 2)).await;
+    assert_eq!(world.finished(&dead).await["status"], "FAILED");
+    world.sink.set_faults(Vec::new());
+    let retry = world.http.post(format!("http://{}/jobs/{dead}/retry", world.api)).bearer_auth(&world.key).send().await.unwrap();
+    assert!(retry.status().is_success());
+    assert_eq!(world.finished(&dead).await["status"], "COMPLETED");
+    assert_eq!(world.sink.accepted(), 2);
+    world.close().await;
+}
