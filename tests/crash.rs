@@ -285,7 +285,7 @@ async fn poisonous_delivery() {
     let _router = world.start("router").await;
     let _scheduler = world.start("scheduler").await;
     // One address makes its worker hang in the call, where it is killed; the others are served.
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::TimeoutBeforeAccept).for_recipient("r0@"), Fault::new(Provider::Sendgrid, FaultKind::TimeoutBeforeAccept).for_recipient("r0@")]);
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::TimeoutBeforeAccept).for_recipient("r0@"), Fault::new(Provider::SendGrid, FaultKind::TimeoutBeforeAccept).for_recipient("r0@")]);
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
     for crash in 0..3 {
         let mut worker = world.start("worker").await;

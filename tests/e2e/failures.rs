@@ -14,7 +14,7 @@ async fn an_answer_without_a_message_id_is_no_success_the_mail_arrives_through_s
     let finished = world.finished(&job).await;
     assert_eq!(finished["status"], "COMPLETED", "{finished:#}");
     world.all_sent_once(&[job]).await;
-    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::Sendgrid));
+    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::SendGrid));
     world.close().await;
 }
 
@@ -54,7 +54,7 @@ fn cli(world: &World, args: &[&str]) -> String {
 async fn when_every_provider_fails_until_attempts_run_out_it_is_a_dead_letter_that_redrive_sends_once() {
     let world = World::new().await;
     let process = world.start("all").await;
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::SendGrid, FaultKind::Http500)]);
     let job = world.accept(&world.note("e1", "s1", 2)).await;
     let finished = world.finished(&job).await;
     assert_eq!((finished["status"].as_str(), states(&finished)), (Some("FAILED"), vec!["FAILED"; 2]));
@@ -119,7 +119,7 @@ async fn a_cancelled_job_sends_nothing_more_and_a_retried_one_sends_what_was_dea
     let _scheduler = world.start("scheduler").await;
     assert_eq!(world.finished(&job).await["status"], "CANCELLED");
 
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::SendGrid, FaultKind::Http500)]);
     let dead = world.accept(&world.note("e2", "s2", 2)).await;
     assert_eq!(world.finished(&dead).await["status"], "FAILED");
     world.sink.set_faults(Vec::new());

@@ -9,6 +9,7 @@ use crate::{
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
+    feedback,
     reconcile, relay,
     router::send_delivery_messages,
 };
@@ -43,6 +44,7 @@ pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
     requeue_jobs(context).await?;
     reconcile::expire_claims(context).await?;
     reconcile::close_windows(context).await?;
+    feedback::settle(context).await?;
     release_due(context).await?;
     documents(context).await?;
     if round.is_multiple_of(CHORES_EVERY) {
