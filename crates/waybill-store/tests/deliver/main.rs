@@ -1,6 +1,11 @@
 //! The delivery half of the store on a real PostgreSQL: claims, results, expiries, unknowns, documents, feedback.
 //! After each scenario [`world::World::check`] holds the rows against the protocol's invariants.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; clippy exempts only the functions that are tests themselves"
+)]
+
 mod claims;
 mod deliveries;
 mod documents;
