@@ -28,9 +28,10 @@ pub async fn a_stale_receipt_deletes_nothing(subject: Subject<'_>) {
     let deleted = subject.queue.delete_batch(QueueName::Main, &stale).await.expect("answers");
     if subject.reports_stale_receipts {
         assert_eq!(deleted, [Err(EntryError::StaleReceipt)]);
-        let longer = [(first[0].receipt.clone(), LONG)];
-        let changed = subject.queue.change_visibility_batch(QueueName::Main, &longer).await.expect("answers");
+        let shown = [(first[0].receipt.clone(), Duration::ZERO)];
+        let changed = subject.queue.change_visibility_batch(QueueName::Main, &shown).await.expect("answers");
         assert_eq!(changed, [Err(EntryError::StaleReceipt)]);
+        assert!(subject.receive(10, NO_WAIT, LONG).await.is_empty(), "and changes nothing");
     }
     let back = [(second[0].receipt.clone(), Duration::ZERO)];
     let changed = subject.queue.change_visibility_batch(QueueName::Main, &back).await;
