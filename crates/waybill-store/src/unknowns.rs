@@ -120,7 +120,8 @@ impl Store {
                 FOR NO KEY UPDATE OF s
             ),
             freed AS (
-                UPDATE sends SET state = 'released' FROM s
+                UPDATE sends SET state = 'released', claim_token = NULL, claim_expires_at = NULL, attempt_id = NULL
+                FROM s
                 WHERE sends.tenant_id = s.tenant_id AND sends.identity = s.identity
             ),
             moved AS (
