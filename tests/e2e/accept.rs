@@ -4,7 +4,7 @@ use crate::support::World;
 use serde_json::{Value, json};
 
 async fn refused(world: &World, content_type: &str, body: impl Into<reqwest::Body>) -> (u16, Value) {
-    let answer = world.http.post(format!("http://{}/events", world.api)).bearer_auth(&world.key).header("Content-Type", content_type).body(body).send().await.unwrap();
+    let answer = world.http.post(format!("http://{}/events", world.api)).bearer_auth(&world.key).header("Content-Type", content_type).body(body).send().await.expect("an answer");
     let status = answer.status().as_u16();
     assert_eq!(answer.headers()["content-type"], "application/problem+json", "{status}");
     (status, answer.json().await.unwrap())
@@ -27,6 +27,7 @@ async fn every_ingest_case_is_answered_with_a_problem_and_stores_nothing() {
         ("not JSON", b"<xml/>".to_vec(), 400),
     ];
     for (name, body, wanted) in cases {
+        println!("{name}");
         let (status, problem) = refused(&world, json, body).await;
         assert_eq!(status, wanted, "{name}: {problem:#}");
         assert!(problem["code"].is_string() && problem["detail"].is_string(), "{name}: {problem:#}");

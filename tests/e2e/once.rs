@@ -81,7 +81,7 @@ async fn pg_02_fifty_parallel_posts_with_one_key_are_one_job() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_recipients_in_one_event_are_all_final_and_none_twice() {
-    let world = World::with(&[("RUST_LOG", "warn"), ("WAYBILL_REQUEUE_AFTER_MS", "300000")]).await;
+    let world = World::with(&[("WAYBILL_REQUEUE_AFTER_MS", "300000")]).await;
     let _process = world.start("all").await;
     let job = world.accept(&world.note("e1", "s1", 10_000)).await;
     world.finished_within(&job, std::time::Duration::from_secs(240)).await;

@@ -211,6 +211,15 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
+        // Every role says so once its signal handlers stand.
+        let started = Instant::now();
+        while !process.log().contains("waybill.started") {
+            assert!(started.elapsed() < Duration::from_secs(30), "waybill {role} did not start:\n{}", process.log());
+            if let Ok(Some(status)) = process.child.try_wait() {
+                panic!("waybill {role} ended with {status}:\n{}", process.log());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         process
     }
 

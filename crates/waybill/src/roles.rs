@@ -53,14 +53,15 @@ pub(crate) fn init_log(json: bool) {
 pub(crate) async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
     let config = Config::from_env()?;
     init_log(config.log_json);
+    // First, so that a stop during a slow start is a stop and not a crash.
+    let life = Lifecycle::default();
+    stop_on_signals(&life, config.api.stop_timeout);
     let wired = wiring::wire(&config).await?;
     let listener = if roles.api { Some(bind(&config.api.listen.to_string(), "WAYBILL_API_LISTEN").await?) } else { None };
     let ops = match config.api.ops_listen {
         Some(address) => Some(bind(&address.to_string(), "WAYBILL_OPS_LISTEN").await?),
         None => None,
     };
-    let life = Lifecycle::default();
-    stop_on_signals(&life, config.api.stop_timeout);
     info!(?roles, "waybill.started");
     run(&config, &wired, roles, listener, ops, life).await
 }
