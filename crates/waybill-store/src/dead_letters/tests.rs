@@ -213,11 +213,13 @@ async fn a_retried_job_gets_its_dead_letters_back_and_only_its_own_tenant_may_as
     let job = routed_job(&store, tenant_id, 3).await;
     kill(&store, job.delivery_ids[0], Reason::ProvidersExhausted).await;
     kill(&store, job.delivery_ids[1], Reason::ProvidersExhausted).await;
-    sent_by(&store, job.delivery_ids[1], DeliveryId(id())).await;
     force(&store, job.delivery_ids[2], DeliveryState::Sent).await;
     sqlx::query("UPDATE jobs SET cancel_requested_at = now()").execute(store.pool()).await.unwrap();
+    let by = DeliveryId(id());
+    sent_by(&store, job.delivery_ids[1], by).await;
     assert_eq!(store.retry_job(tenant(&store).await, job.job, HOUR).await.unwrap(), None);
-    assert_eq!(store.retry_job(tenant_id, job.job, HOUR).await.unwrap(), Some(vec![job.delivery_ids[0]]));
+    let wanted = vec![(job.delivery_ids[0], Redriven::Queued), (job.delivery_ids[1], Redriven::AlreadySent { by })];
+    assert_eq!(store.retry_job(tenant_id, job.job, HOUR).await.unwrap(), Some(wanted));
     assert_eq!(number(&store, "SELECT count(*) FROM jobs WHERE cancel_requested_at IS NOT NULL").await, 0);
     assert_eq!(store.retry_job(tenant_id, job.job, HOUR).await.unwrap(), Some(vec![]));
     db.close().await;
