@@ -64,6 +64,8 @@ CREATE TABLE deliveries (
     -- A delivery that is not final always has one: no state can get stuck unseen.
     due_at              timestamptz,
     requeues            integer NOT NULL DEFAULT 0,
+    -- A retry is not tried before this, also when a repeated message comes early (due_at moves on when it is queued).
+    not_before          timestamptz,
     -- When its READY document was found and its message queued. Older than the document: it has to be queued (again).
     released_at         timestamptz,
     -- The other delivery: DUPLICATE of, SUPERSEDED by.

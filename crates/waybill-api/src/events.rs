@@ -36,8 +36,8 @@ use waybill_core::{
 /// Says that a 202 is the first answer again.
 pub const REPLAYED: &str = "idempotent-replayed";
 
+// What the OpenAPI document says of an event; it is `waybill_core::event` that reads one, and a test holds the two against each other.
 /// An event: CloudEvents 1.0 attributes and three members of ours. Other members are refused; `data` is free.
-/// (The fields are read by `waybill_core::event`; this is their description.)
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Event)]
@@ -61,10 +61,8 @@ pub struct EventDoc {
     pub datacontenttype: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     pub dataschema: Option<String>,
-    /// Of the subject; without it, the content decides. A whole number orders revisions: an older one never goes out after a newer one.
     #[schema(schema_with = revision)]
     pub revision: Option<serde_json::Value>,
-    /// Who gets it, if the route doesn't say. At most 10000.
     #[schema(schema_with = recipients)]
     pub recipients: Option<serde_json::Value>,
     /// Not sent after this time.
@@ -84,7 +82,10 @@ fn revision() -> RefOr<Schema> {
         .maximum(Some(999_999_999_999_999_999i64));
     let text = string().min_length(Some(1)).max_length(Some(64));
     let null = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Null));
-    RefOr::T(Schema::OneOf(OneOfBuilder::new().item(number).item(text).item(null).build()))
+    let one_of = OneOfBuilder::new().item(number).item(text).item(null).description(Some(
+        "Of the subject; without it, the content decides. Whole numbers order the revisions: an older one never goes out after a newer one.",
+    ));
+    RefOr::T(Schema::OneOf(one_of.build()))
 }
 
 fn recipients() -> RefOr<Schema> {
@@ -99,7 +100,8 @@ fn recipients() -> RefOr<Schema> {
     let item = OneOfBuilder::new().item(object).item(address());
     let array = utoipa::openapi::schema::ArrayBuilder::new()
         .schema_type(SchemaType::Array(vec![Type::Array, Type::Null]))
-        .items(item);
+        .items(item)
+        .description(Some("Who gets it, when the route doesn't say. At most 10000."));
     RefOr::T(Schema::Array(array.build()))
 }
 

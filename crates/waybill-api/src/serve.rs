@@ -15,7 +15,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -169,7 +169,7 @@ impl Server {
                 _ = &mut connection => break,
                 () = self.closing.cancelled(), if !told => {
                     told = true;
-                    Pin::new(&mut connection).graceful_shutdown();
+                    std::pin::Pin::new(&mut connection).graceful_shutdown();
                 }
                 () = self.hard.cancelled() => {
                     self.cut.fetch_add(1, Ordering::Relaxed);

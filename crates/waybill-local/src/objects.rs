@@ -89,7 +89,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn publish(root: &Path, finished: &Path, path: &Path) -> io::Result<PutOutcome> {
     let parent = path.parent().unwrap_or(root);
     let is_new = !parent.is_dir();
-    fs::create_dir_all(parent)?;
+    fs::create_dir_all(parent).map_err(|error| match error.kind() {
+        // A part of the way is a file: `a/b` is an object, and `a/b/c` shall be one.
+        ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+        _ => error,
+    })?;
     let outcome = match fs::hard_link(finished, path) {
         Ok(()) => PutOutcome::Created,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -114,7 +118,9 @@ fn missing_is_none<T>(result: io::Result<T>) -> Result<Option<T>, ObjectError> {
     match result {
         Ok(found) => Ok(Some(found)),
         // `a` is an object, `a/b` was asked for: there is no such object.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) =>
+        {
             Ok(None)
         }
         Err(error) => Err(refused(&error)),

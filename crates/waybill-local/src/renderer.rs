@@ -5,7 +5,9 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use waybill_core::ports::{ObjectError, ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer};
+use waybill_core::ports::{
+    ObjectError, ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer,
+};
 
 /// Renders on blocking threads, no more than so many at a time; the others wait in line.
 pub struct LocalRenderer {
@@ -62,5 +64,57 @@ impl Renderer for LocalRenderer {
 
     fn template_version(&self, document_type: &str) -> Option<i32> {
         waybill_render::template_version(document_type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use waybill_testkit::{
+        contract,
+        fakes::{FakeObjects, ObjectCall, ObjectFault},
+    };
+
+    const EXAMPLE: &str = include_str!("../../../examples/purchase-order.json");
+
+    fn data() -> Value {
+        serde_json::from_str::<Value>(EXAMPLE).unwrap()["data"].take()
+    }
+
+    fn request(key: &str) -> RenderRequest {
+        RenderRequest { document_type: "purchase_order".into(), data: data().to_string(), object_key: key.into() }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_keeps_the_contract_of_the_renderer() {
+        let objects = Arc::new(FakeObjects::new());
+        let mut other = data();
+        other["order_number"] = "PO-9999".into();
+        contract::renderer::run(contract::renderer::Subject {
+            renderer: &LocalRenderer::new(objects.clone(), 2),
+            objects: objects.as_ref(),
+            document_type: "purchase_order",
+            good_data: &data().to_string(),
+            other_data: &other.to_string(),
+            bad_data: "{}",
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_store_that_fails_is_temporary_and_a_lost_answer_ends_in_the_same_document() {
+        let objects = Arc::new(FakeObjects::new());
+        let renderer = LocalRenderer::new(objects.clone(), 1);
+        for fault in [ObjectFault::Unavailable, ObjectFault::Denied, ObjectFault::AnswerLost] {
+            objects.fail_next(ObjectCall::Put, fault);
+            let failed = renderer.render(&request("a.pdf")).await;
+            assert!(matches!(failed, Err(RenderFailure::Temporary(_))), "{fault:?}: {failed:?}");
+        }
+        let document = renderer.render(&request("a.pdf")).await.unwrap();
+        let stored = objects.get("a.pdf").await.unwrap().unwrap();
+        assert_eq!((document.size, document.sha256), (stored.len() as u64, Sha256::digest(&stored).into()));
+        let refused = renderer.render(&request("../a.pdf")).await;
+        assert!(matches!(refused, Err(RenderFailure::Permanent(_))), "{refused:?}");
     }
 }

@@ -34,7 +34,7 @@ impl Alerter {
 
     /// Counts `n` more of a cause and tells people if it was quiet for long enough.
     pub async fn raise(&self, cause: AlertCause, key: &str, n: u64, message: String, command: String) {
-        let noted = match self.store.note_alert(cause, key, n as i64, self.quiet).await {
+        let noted = match self.store.note_alert(cause, key, n, self.quiet).await {
             Ok(noted) => noted,
             Err(error) => {
                 warn!(cause = cause.as_str(), error = &error as &dyn std::error::Error, "alert.not_counted");
@@ -42,7 +42,7 @@ impl Alerter {
             }
         };
         if noted.notify {
-            let alert = Alert { cause, key: key.to_owned(), count: noted.count as u64, message, command };
+            let alert = Alert { cause, key: key.to_owned(), count: noted.count, message, command };
             for sink in &self.sinks {
                 sink.raise(&alert).await;
             }

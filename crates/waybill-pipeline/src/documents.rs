@@ -7,7 +7,7 @@
 use crate::{
     batcher::Batcher,
     context::{Context, Lifecycle},
-    deliver::dead_letter,
+    deliver::dead_letter_by_id,
     router::send_delivery_messages,
 };
 use std::{sync::Arc, time::Duration};
@@ -19,7 +19,7 @@ use waybill_core::{
     state::Reason,
     text::storable,
 };
-use waybill_store::{ClaimedDocument, StoreError};
+use waybill_store::{ClaimedDocument, DocumentFailed, DocumentReady, StoreError};
 
 /// Looks for due documents this often when no bell rings.
 const IDLE: Duration = Duration::from_millis(500);
@@ -134,7 +134,7 @@ async fn check(context: &Context, key: &str, said: RenderedDocument) -> Result<R
 /// Marks documents READY, then, in a statement of its own, wakes the deliveries that wait. The second can't miss a delivery that a
 /// router inserted meanwhile: the router's transaction holds a share lock on the document's row, so the first waits for it.
 async fn wake(context: Arc<Context>, done: Vec<Ready>) -> Vec<()> {
-    let rows: Vec<_> = done.iter().map(|r| (r.id, r.token, r.document.size as i64, r.document.sha256)).collect();
+    let rows: Vec<_> = done.iter().map(|r| DocumentReady { id: r.id, token: r.token, size: r.document.size, sha256: r.document.sha256 }).collect();
     match context.store.record_document_ready(&rows).await {
         Ok(ready) => {
             metrics::counter!("waybill_documents_ready_total").increment(ready.len() as u64);
@@ -168,9 +168,9 @@ pub(crate) async fn wake_waiting(context: &Context, documents: &[DocumentId]) ->
 async fn give_up(context: &Context, document: &ClaimedDocument, reason: Reason, detail: String) {
     warn!(document = %document.id, attempts = document.attempts, reason = reason.as_str(), "documents.failed");
     let detail = storable(&detail, 500);
-    let failed = context.store.record_document_failed(&[(document.id, document.token, reason, detail)]).await;
+    let failed = context.store.record_document_failed(&[DocumentFailed { id: document.id, token: document.token, reason, detail }]).await;
     let result = match failed {
-        Ok(failed) => fail_waiting(context, &failed).await,
+        Ok(failed) => fail_waiting(context, &failed).await.map(drop),
         Err(error) => Err(error),
     };
     if let Err(error) = result {
@@ -181,13 +181,6 @@ async fn give_up(context: &Context, document: &ClaimedDocument, reason: Reason, 
 /// Fails the deliveries that wait for FAILED documents, with the documents' reason; they are dead letters, since it is our side's fault.
 pub(crate) async fn fail_waiting(context: &Context, documents: &[DocumentId]) -> Result<usize, StoreError> {
     let failed = context.store.fail_waiting(documents).await?;
-    let dead: Vec<_> = failed.iter().map(|f| (f.tenant, f.job, f.delivery, f.reason)).collect();
-    if !dead.is_empty() {
-        dead_letter(context, &dead).await;
-        let mut jobs: Vec<_> = dead.iter().map(|d| d.1).collect();
-        jobs.sort_unstable();
-        jobs.dedup();
-        context.store.refresh_job_states(&jobs).await?;
-    }
-    Ok(dead.len())
+    dead_letter_by_id(context, &failed, Reason::DocumentRenderFailed).await?;
+    Ok(failed.len())
 }

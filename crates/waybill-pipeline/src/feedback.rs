@@ -17,7 +17,10 @@ pub async fn record(context: &Context, events: &[FeedbackEvent]) -> Result<Feedb
     metrics::counter!("waybill_feedback_unmatched_total").increment((summary.new - summary.matched.min(summary.new)) as u64);
     if !summary.settled.is_empty() {
         metrics::counter!("waybill_unknown_settled_total").increment(summary.settled.len() as u64);
-        context.store.refresh_job_states_of(&summary.settled).await?;
+        let mut jobs: Vec<_> = context.store.load_deliveries(&summary.settled).await?.iter().map(|d| d.job).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        context.store.refresh_job_states(&jobs).await?;
     }
     Ok(summary)
 }

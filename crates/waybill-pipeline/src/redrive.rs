@@ -69,16 +69,32 @@ async fn put_back(context: &Context, page: &[DeadLetter], summary: &mut RedriveS
     Ok(())
 }
 
+/// What the retry of one job did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RetriedJob {
+    pub queued: Vec<DeliveryId>,
+    /// Left alone: the same thing has been sent since.
+    pub already_sent: u64,
+}
+
 /// One job's dead letters back to PENDING. `None`: the tenant has no such job.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn retry_job(context: &Context, tenant: TenantId, job: JobId) -> Result<Option<Vec<DeliveryId>>, StoreError> {
-    let Some(queued) = context.store.retry_job(tenant, job, context.settings.timings.requeue_after).await? else { return Ok(None) };
-    let entries: Vec<_> = queued.iter().map(|delivery| (tenant, *delivery)).collect();
+pub async fn retry_job(context: &Context, tenant: TenantId, job: JobId) -> Result<Option<RetriedJob>, StoreError> {
+    let Some(redriven) = context.store.retry_job(tenant, job, context.settings.timings.requeue_after).await? else { return Ok(None) };
+    let mut retried = RetriedJob::default();
+    for (delivery, what) in redriven {
+        match what {
+            Redriven::Queued => retried.queued.push(delivery),
+            Redriven::AlreadySent { .. } => retried.already_sent += 1,
+            Redriven::NotDead => {}
+        }
+    }
+    let entries: Vec<_> = retried.queued.iter().map(|delivery| (tenant, *delivery)).collect();
     send_delivery_messages(context, &entries).await;
     context.documents_bell.notify_waiters();
-    Ok(Some(queued))
+    Ok(Some(retried))
 }
 
 /// Takes entries off the dead-letter queue whose delivery is no dead letter any more. What stays (poison, other filters) is put back.

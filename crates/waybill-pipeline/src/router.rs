@@ -206,16 +206,18 @@ async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobI
     Ok(failed)
 }
 
-/// Sends the messages of deliveries that are PENDING. Returns the jobs with an entry that the queue did not take.
+/// Sends the messages of deliveries that are PENDING. Returns the jobs whose main messages have to come back.
 async fn send_messages(context: &Context, jobs: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
     let mut unsent = HashSet::new();
     let mut after = None;
     while !jobs.is_empty() {
         let page = context.store.list_unsent_pending(jobs, after, SEND_PAGE).await?;
-        let deliveries: Vec<(TenantId, DeliveryId)> = page.iter().map(|p| (p.tenant, p.delivery)).collect();
-        let sent = send_delivery_messages(context, &deliveries).await;
-        unsent.extend(page.iter().zip(&sent).filter(|(_, ok)| !**ok).map(|(p, _)| p.job));
-        after = page.last().map(|p| p.delivery);
+        let sent = send_delivery_messages(context, &page).await;
+        if sent.contains(&false) {
+            // Which job it was doesn't matter: the main messages of all of them come back, and only what is still PENDING is sent again.
+            unsent.extend(jobs);
+        }
+        after = page.last().map(|(_, delivery)| *delivery);
         if page.len() < SEND_PAGE as usize {
             break;
         }

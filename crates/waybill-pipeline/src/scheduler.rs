@@ -7,6 +7,7 @@
 use crate::{
     accept::publish,
     context::{Context, Lifecycle},
+    deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
     reconcile, relay,
     router::send_delivery_messages,
@@ -92,16 +93,11 @@ async fn documents(context: &Context) -> Result<(), StoreError> {
     let to = || FinalMove::Failed { reason: Reason::DocumentDeadline, detail: "its document was not ready in time".into(), dead_letter: true };
     let moves: Vec<_> = overdue.iter().map(|w| MoveRequest { delivery: w.delivery, version: w.version, to: to() }).collect();
     let moved = if moves.is_empty() { Vec::new() } else { context.store.finish(&moves).await? };
-    let dead: Vec<_> = overdue.iter().filter(|w| moved.contains(&w.delivery)).map(|w| (w.tenant, w.job, w.delivery, Reason::DocumentDeadline)).collect();
-    if !dead.is_empty() {
-        crate::deliver::dead_letter(context, &dead).await;
-        context.store.refresh_job_states(&dead.iter().map(|d| d.1).collect::<Vec<_>>()).await?;
-    }
-    Ok(())
+    dead_letter_by_id(context, &moved, Reason::DocumentDeadline).await
 }
 
 async fn chores(context: &Context) -> Result<(), StoreError> {
-    context.store.refresh_lagging_jobs(LIMIT, Duration::from_secs(60)).await?;
+    context.store.refresh_routed_jobs(Duration::from_secs(60), LIMIT).await?;
     context.store.delete_expired_idempotency(LIMIT).await?;
     let outbox = context.store.outbox_lag().await?;
     metrics::gauge!("waybill_outbox_oldest_seconds").set(outbox.unwrap_or_default().as_secs_f64());
@@ -109,9 +105,9 @@ async fn chores(context: &Context) -> Result<(), StoreError> {
         let message = format!("the oldest accepted job waits for {} s to be published", lag.as_secs());
         context.alerts.raise(AlertCause::OutboxLagging, "main", 1, message, "waybill queues".into()).await;
     }
-    for stuck in context.store.list_stuck(context.settings.stuck_after).await? {
+    for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);
-        let message = format!("{} row(s) in {} are overdue, the oldest by {} s", stuck.count, stuck.state, stuck.oldest.as_secs());
+        let message = format!("{} row(s) in {} are overdue, the oldest by {} s", stuck.count, stuck.state, stuck.oldest_age.as_secs());
         context.alerts.raise(AlertCause::RowsStuck, &stuck.state, stuck.count as u64, message, format!("waybill jobs list --stuck --state {}", stuck.state)).await;
     }
     Ok(())

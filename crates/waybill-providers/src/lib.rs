@@ -33,6 +33,8 @@ mod settings;
 mod size;
 #[cfg(test)]
 mod test_mail;
+#[cfg(test)]
+mod test_server;
 
 pub use events::{EventError, verify_basic};
 pub use sendgrid::{SendGridConfig, SendGridProvider};

@@ -63,8 +63,8 @@ impl fmt::Display for ServiceError {
             }
             Self::WrongVersion { data, made_by, found } => write!(
                 f,
-                "{} was made by PostgreSQL {made_by}, but only PostgreSQL {found} was found: install version {made_by}, or \
-                 remove the folder to begin with an empty database",
+                "{} was made by PostgreSQL {made_by}, but only PostgreSQL {found} was found: install version \
+                 {made_by}, or remove the folder to begin with an empty database",
                 data.display()
             ),
             Self::InUse { data, pid } => write!(f, "another waybill dev runs on {} (pid {pid})", data.display()),

@@ -18,6 +18,16 @@
 //!
 //! Everything here blocks. Call it from a blocking thread in async code.
 //!
+//! ```no_run
+//! use waybill_services::{DataDir, Postgres, PostgresOptions, Progress};
+//!
+//! let mut options = PostgresOptions::new(DataDir::Keep(".waybill/postgres".into()), ".waybill/cache");
+//! options.progress = Progress::new(|step| eprintln!("{step}"));
+//! let postgres = Postgres::start(&options)?;
+//! println!("DATABASE_URL={}", postgres.url());
+//! # Ok::<(), waybill_services::ServiceError>(())
+//! ```
+//!
 //! To add a service: a module like `redis.rs` that builds a command, hands it to `guard::Supervised`, and waits with
 //! `Deadline`. To raise a pinned version: `wheel.rs` holds versions and hashes together.
 

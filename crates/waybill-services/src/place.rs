@@ -28,7 +28,7 @@ pub(crate) fn private(wanted: &Path, user: Option<&User>) -> Result<PathBuf, Ser
     if !wanted.join(NOTE).exists() {
         user::give(&wanted, Some(user))?;
         set_mode(&wanted, 0o700)?;
-        if user::can_enter(user, &wanted).map_err(ServiceError::io("looking for a folder to use"))? {
+        if user::can_write(user, &wanted)? {
             return Ok(wanted);
         }
     }
@@ -36,7 +36,8 @@ pub(crate) fn private(wanted: &Path, user: Option<&User>) -> Result<PathBuf, Ser
     own(&place, 0o700, user.uid)?;
     user::give(&place, Some(user))?;
     let note = format!(
-        "The data is in {}\nThis project was run by root, PostgreSQL must not run as root, and its user ({}) can't enter this folder.\n\
+        "The data is in {}\nThis project was run by root, PostgreSQL must not run as root, and its user ({}) \
+         can't enter this folder.\n\
          Remove both folders to begin with an empty database.\n",
         place.display(),
         user.name

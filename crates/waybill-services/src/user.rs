@@ -1,6 +1,5 @@
 //! Who we are, and whom PostgreSQL runs as: it refuses to run as root.
 
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -63,12 +62,21 @@ pub(crate) fn give(path: &Path, user: Option<&User>) -> Result<(), ServiceError>
 
 /// Whether `user` can enter a folder, found out by entering it: mode bits alone would miss access lists and mount
 /// options.
-pub(crate) fn can_enter(user: &User, folder: &Path) -> io::Result<bool> {
+pub(crate) fn can_enter(user: &User, folder: &Path) -> Result<bool, ServiceError> {
+    test_folder(user, folder, "cd -- \"$1\"")
+}
+
+/// Whether `user` can also make files there.
+pub(crate) fn can_write(user: &User, folder: &Path) -> Result<bool, ServiceError> {
+    test_folder(user, folder, "cd -- \"$1\" && [ -w . ]")
+}
+
+fn test_folder(user: &User, folder: &Path, script: &str) -> Result<bool, ServiceError> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "cd -- \"$1\" && [ -w . ]", "sh"]).arg(folder).current_dir("/");
+    command.args(["-c", script, "sh"]).arg(folder).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     run_as(&mut command, Some(user));
-    Ok(command.status()?.success())
+    Ok(command.status().map_err(ServiceError::io("looking for a folder to use"))?.success())
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ impl Store {
             ),
             moved AS (
                 UPDATE deliveries
-                SET state = 'SENDING', reason = NULL, detail = NULL, due_at = g.claim_expires_at,
+                SET state = 'SENDING', reason = NULL, detail = NULL, due_at = g.claim_expires_at, dead_lettered_at = NULL,
                     version = deliveries.version + 1, updated_at = now()
                 FROM granted g WHERE deliveries.id = g.id
                 RETURNING deliveries.id, deliveries.version, deliveries.state

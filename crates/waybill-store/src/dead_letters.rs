@@ -207,14 +207,14 @@ impl Store {
         Ok(answer.collect())
     }
 
-    /// Puts the dead letters of one job back; the deliveries that are open again. `None` when the tenant has no such job. An earlier
+    /// Puts the dead letters of one job back and says what became of each. `None` when the tenant has no such job. An earlier
     /// request to cancel the job is withdrawn if there is anything to put back.
     pub async fn retry_job(
         &self,
         tenant: TenantId,
         job: JobId,
         requeue_after: Duration,
-    ) -> Result<Option<Vec<DeliveryId>>, StoreError> {
+    ) -> Result<Option<Vec<(DeliveryId, Redriven)>>, StoreError> {
         let row = sqlx::query!(
             r#"
             WITH dead AS MATERIALIZED (
@@ -232,7 +232,6 @@ impl Store {
         .await?;
         let Some(row) = row else { return Ok(None) };
         let dead: Vec<DeliveryId> = row.dead.into_iter().map(DeliveryId).collect();
-        let done = self.redrive(&dead, requeue_after).await?;
-        Ok(Some(done.into_iter().filter(|(_, what)| *what == Redriven::Queued).map(|(id, _)| id).collect()))
+        Ok(Some(self.redrive(&dead, requeue_after).await?))
     }
 }

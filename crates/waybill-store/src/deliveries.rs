@@ -43,6 +43,10 @@ pub struct LoadedDelivery {
     pub document: Option<LoadedDocument>,
     /// A newer revision of the same thing for the same recipient that was already sent.
     pub superseded_by: Option<DeliveryId>,
+    /// The delivery by which the same thing was already sent.
+    pub sent_by: Option<DeliveryId>,
+    /// Its retry is not due yet.
+    pub early: bool,
     pub event_type: String,
     pub subject: Option<String>,
     /// What [`Store::load_contents`] takes, with `job`.
@@ -157,11 +161,13 @@ impl Store {
                    t.on_unknown,
                    doc.id AS "document_id?", doc.document_type AS "document_type?", doc.object_key AS "object_key?",
                    doc.state AS "document_state?", doc.reason AS document_reason,
-                   newer.delivery_id AS "superseded_by?"
+                   newer.delivery_id AS "superseded_by?", mine.delivery_id AS "sent_by?",
+                   coalesce(d.not_before > now(), false) AS "early!"
             FROM deliveries d
             JOIN jobs j ON j.id = d.job_id
             JOIN tenants t ON t.id = d.tenant_id
             LEFT JOIN documents doc ON doc.id = d.document_id
+            LEFT JOIN sends mine ON mine.tenant_id = d.tenant_id AND mine.identity = d.identity AND mine.state = 'sent'
             LEFT JOIN LATERAL (
                 -- A newer revision that went out. Numbers decide where both have one, else the order of acceptance.
                 SELECT s.delivery_id
@@ -210,6 +216,8 @@ impl Store {
                     dead_lettered: r.dead_lettered,
                     document,
                     superseded_by: r.superseded_by.map(DeliveryId),
+                    sent_by: r.sent_by.map(DeliveryId),
+                    early: r.early,
                     event_type: r.event_type,
                     subject: r.subject,
                     route: (RouteId(r.route_id), r.route_version),

@@ -10,7 +10,7 @@ use crate::{
 use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::{
-    ids::{DeliveryId, DocumentId, TenantId},
+    ids::{DocumentId, TenantId},
     state::Reason,
 };
 

@@ -137,7 +137,7 @@ impl Store {
             ),
             moved AS (
                 UPDATE deliveries
-                SET state = t.state, reason = t.reason, detail = nullif(t.detail, ''),
+                SET state = t.state, reason = t.reason, detail = nullif(t.detail, ''), due_at = NULL, dead_lettered_at = NULL,
                     version = deliveries.version + 1, updated_at = now()
                 FROM told t WHERE deliveries.id = t.id
                 RETURNING deliveries.id, deliveries.version, deliveries.state, deliveries.reason, deliveries.detail

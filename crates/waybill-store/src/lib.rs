@@ -16,6 +16,9 @@
 //!
 //! Concurrency rests on READ COMMITTED: `SELECT .. FOR UPDATE` and `UPDATE` wait for a row's lock and then look at its newest
 //! version, but rows that were inserted after the statement's start stay invisible to it. Where that matters a comment says how it is met.
+//! And CHECK constraints are tried on an `UPDATE`'s first guess, made from the snapshot's version of the row, before the newest version is
+//! looked at: a move that locked its row without asking for its state sets every column that a CHECK ties to the state (`due_at`,
+//! `dead_lettered_at`; the lease), whatever it believes them to be.
 //!
 //! To extend: one file per table or concern, `impl Store` blocks in each, SQL checked at compile time against `migrations/` (offline
 //! data in `.sqlx/`), a test on a real Postgres beside it.

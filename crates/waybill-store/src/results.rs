@@ -181,6 +181,7 @@ impl Store {
                                         ELSE 'RETRYING' END,
                     reason = h.reason, detail = h.detail, held = h.held,
                     due_at = now() + h.delay * interval '1 second', -- NULL for the final ones
+                    not_before = CASE WHEN h.word IN ('retry', 'hold') THEN now() + h.delay * interval '1 second' END,
                     attempts = coalesce(h.attempts, deliveries.attempts + CASE h.word WHEN 'sent' THEN 1 ELSE 0 END),
                     provider_position = coalesce(h.position, deliveries.provider_position),
                     provider = h.provider, provider_message_id = h.message,

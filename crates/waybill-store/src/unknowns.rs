@@ -120,13 +120,15 @@ impl Store {
                 FOR NO KEY UPDATE OF s
             ),
             freed AS (
-                UPDATE sends SET state = 'released' FROM s
+                UPDATE sends SET state = 'released', claim_token = NULL, claim_expires_at = NULL, attempt_id = NULL
+                FROM s
                 WHERE sends.tenant_id = s.tenant_id AND sends.identity = s.identity
             ),
             moved AS (
                 UPDATE deliveries
                 SET state = CASE d.word WHEN 'failed' THEN 'FAILED' ELSE 'RETRYING' END,
                     due_at = now() + d.delay * interval '1 second', -- NULL when it failed
+                    not_before = now() + d.delay * interval '1 second',
                     held = false, reason = d.reason, detail = d.detail,
                     attempts = coalesce(d.attempts, deliveries.attempts),
                     provider_position = coalesce(d.position, deliveries.provider_position),

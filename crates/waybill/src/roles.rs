@@ -99,15 +99,14 @@ pub fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
 pub async fn run(config: &Config, wired: &Wired, roles: Roles, listener: Option<TcpListener>, ops: Option<TcpListener>, life: Lifecycle) -> anyhow::Result<ExitCode> {
     let context = wired.context.clone();
     let mut tasks = tokio::task::JoinSet::new();
-    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().ok();
     let acceptor = roles.api.then(|| Acceptor::start(context.clone()));
     let service = Arc::new(PipelineService::new(context.clone(), acceptor, config.providers.inbound_secret.clone()));
-    let state = waybill_api::ApiState::new(service, api_config(config), metrics);
+    let state = waybill_api::ApiState::new(service, api_limits(config), life.soft.clone());
     if let Some(listener) = listener {
         tasks.spawn(serve(listener, waybill_api::router(state.clone()), config.api.clone(), life.clone()));
     }
     if let Some(listener) = ops {
-        tasks.spawn(serve(listener, waybill_api::ops_router(state), config.api.clone(), life.clone()));
+        tasks.spawn(serve(listener, waybill_api::ops_router(state.clone(), metrics(wired)?), config.api.clone(), life.clone()));
     }
     spawn_roles(&mut tasks, &context, roles, &life);
     let mut code = ExitCode::SUCCESS;
@@ -140,7 +139,27 @@ fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, rol
     }
 }
 
+fn api_limits(config: &Config) -> waybill_api::ApiConfig {
+    waybill_api::ApiConfig { event: config.settings.limits.clone(), body_timeout: config.api.body_read_timeout, ..waybill_api::ApiConfig::default() }
+}
+
+/// Prometheus text. The totals that adapters count themselves are read when somebody asks.
+fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync>> {
+    let handle = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().context("installing the metrics recorder")?;
+    let (store, queue, redis) = (wired.context.store.clone(), wired.queue.clone(), wired.redis.clone());
+    Ok(Arc::new(move || {
+        metrics::gauge!("waybill_sql_statements").set(store.statements() as f64);
+        metrics::gauge!("waybill_queue_requests").set(queue.requests() as f64);
+        metrics::gauge!("waybill_redis_round_trips").set(redis.as_ref().map_or(0, |redis| redis.round_trips()) as f64);
+        handle.run_upkeep();
+        handle.render()
+    }))
+}
+
 async fn serve(listener: TcpListener, router: axum::Router, config: ApiConfig, life: Lifecycle) {
     let shutdown = waybill_api::Shutdown { soft: life.soft.clone(), hard: life.hard.clone(), drain_delay: config.drain_delay };
-    waybill_api::serve(listener, router, shutdown).await;
+    let served = waybill_api::serve(listener, router, shutdown, waybill_api::ServeOptions::default()).await;
+    if served.cut > 0 {
+        warn!(connections = served.cut, "api.connections_cut");
+    }
 }

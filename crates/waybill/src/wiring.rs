@@ -7,11 +7,10 @@ use crate::{
 };
 use anyhow::{Context as _, bail};
 use std::sync::Arc;
-use tracing::warn;
 use waybill_core::ports::{AlertSink, Lock, ObjectStore, Provider, Queue, Renderer};
 use waybill_local::{DiskObjects, InProcessLock, LocalQueue, LocalQueueConfig, LocalRenderer};
 use waybill_pipeline::{alerts::Alerter, context::Context};
-use waybill_providers::{SendGridConfig, SendGridProvider, SesConfig, SesProvider};
+use waybill_providers::Settings;
 use waybill_redis::RedisLock;
 use waybill_store::{SchemaState, Store};
 
@@ -80,34 +79,12 @@ pub async fn wire(config: &Config) -> anyhow::Result<Wired> {
 }
 
 async fn providers(config: &Config) -> anyhow::Result<Vec<Arc<dyn Provider>>> {
-    let p = &config.providers;
-    let mut out: Vec<Arc<dyn Provider>> = Vec::new();
-    for name in &p.order {
-        match name.as_str() {
-            "ses" => out.push(Arc::new(
-                SesProvider::new(SesConfig {
-                    region: p.ses.region.clone(),
-                    endpoint_url: p.ses.endpoint_url.clone(),
-                    configuration_set: p.ses.configuration_set.clone(),
-                    timeout: p.ses.timeout,
-                    events_wired: p.ses.events_wired,
-                    ..SesConfig::default()
-                })
-                .await,
-            )),
-            "sendgrid" => {
-                if p.sendgrid.api_key.is_empty() {
-                    warn!("config.sendgrid_without_key");
-                }
-                out.push(Arc::new(SendGridProvider::new(SendGridConfig {
-                    base_url: p.sendgrid.base_url.clone(),
-                    api_key: p.sendgrid.api_key.clone(),
-                    timeout: p.sendgrid.timeout,
-                    events_wired: p.sendgrid.events_wired,
-                })?));
-            }
-            other => bail!("WAYBILL_PROVIDERS: `{other}` is unknown"),
-        }
+    let lookup = |name: &str| (config.providers.environment)(name);
+    let mut out = Vec::new();
+    for kind in &config.providers.order {
+        // Checked when the configuration was read; what can still fail is making the client.
+        let build = (kind.build)(&Settings::new(&lookup)).map_err(|errors| anyhow::anyhow!("provider {}: {errors:?}", kind.name))?;
+        out.push(build.await.with_context(|| format!("provider {}", kind.name))?);
     }
     Ok(out)
 }

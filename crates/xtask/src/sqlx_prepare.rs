@@ -20,8 +20,9 @@ use crate::services::start_postgres;
 use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
-sqlx-prepare [--check]    writes .sqlx/, the query data for builds without a database, from the migrations and the checked queries
-    --check               writes nothing, and fails with the names of the queries whose data is out of date";
+sqlx-prepare [--check]    writes .sqlx/, the query data for builds without a database, from the migrations
+                          and the checked queries
+    --check               writes nothing, and fails with the queries whose data is out of date";
 
 const MACROS: [&str; 4] = ["query!(", "query_as!(", "query_scalar!(", "query_file"];
 

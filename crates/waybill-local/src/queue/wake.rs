@@ -78,7 +78,8 @@ impl Wakes {
         if line(&self.lines, queue).telling.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (lines, pool, payload) = (self.lines.clone(), self.pool.clone(), format!("{} {}", queue.as_str(), self.process));
+        let (lines, pool, payload) =
+            (self.lines.clone(), self.pool.clone(), format!("{} {}", queue.as_str(), self.process));
         tokio::spawn(async move {
             tokio::time::sleep(GATHER).await;
             // Cleared first: a send from now on starts a telling of its own.

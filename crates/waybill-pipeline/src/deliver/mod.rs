@@ -10,7 +10,7 @@ mod pass;
 mod results;
 pub mod worker;
 
-pub(crate) use results::dead_letter;
+pub(crate) use results::dead_letter_by_id;
 
 use crate::{batcher::Batcher, context::Context, recent::Recent};
 use bytes::Bytes;

@@ -11,7 +11,7 @@ use waybill_core::{
     ports::{OutgoingMessage, QueueName},
     state::Reason,
 };
-use waybill_store::{AttemptResult, LoadedDelivery, Recorded};
+use waybill_store::{AttemptResult, LoadedDelivery, Recorded, StoreError};
 
 /// How long a result is kept in memory while the database is away. After that the claim expires into UNKNOWN, and the reconciliation
 /// settles it; it is never blindly sent again.
@@ -148,6 +148,22 @@ pub(crate) async fn dead_letter(context: &Context, dead: &[(TenantId, JobId, Del
         Err(error) => warn!(error = %error, "deliver.dead_letter_queue_unavailable"),
     }
     context.alerts.dead_letters(dead.iter().map(|d| d.3)).await;
+}
+
+/// The same for deliveries that a statement over many rows has ended; the jobs' states are refreshed. `reason` where no document says
+/// another one.
+pub(crate) async fn dead_letter_by_id(context: &Context, deliveries: &[DeliveryId], reason: Reason) -> Result<(), StoreError> {
+    for chunk in deliveries.chunks(1_000) {
+        let loaded = context.store.load_deliveries(chunk).await?;
+        let why = |d: &LoadedDelivery| d.document.as_ref().and_then(|document| document.reason).unwrap_or(reason);
+        let dead: Vec<_> = loaded.iter().filter(|d| d.dead_lettered).map(|d| (d.tenant, d.job, d.id, why(d))).collect();
+        dead_letter(context, &dead).await;
+        let mut jobs: Vec<JobId> = loaded.iter().map(|d| d.job).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        context.store.refresh_job_states(&jobs).await?;
+    }
+    Ok(())
 }
 
 /// Refreshes the stored status of jobs whose deliveries ended: collected for half a second, so that a thousand recipients cost a few

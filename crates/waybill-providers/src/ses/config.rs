@@ -35,6 +35,7 @@ pub enum SesCredentials {
     Static {
         access_key_id: String,
         secret_access_key: Secret,
+        session_token: Option<Secret>,
     },
     /// Anything else, for instance an assumed role.
     Provider(SharedCredentialsProvider),
@@ -54,7 +55,7 @@ impl SesConfig {
             region,
             endpoint_url: settings.text("AWS_ENDPOINT_URL_SESV2").or_else(|| settings.text("AWS_ENDPOINT_URL")),
             configuration_set: settings.text("WAYBILL_SES_CONFIGURATION_SET"),
-            credentials: SesCredentials::DefaultChain,
+            credentials: SesCredentials::read(settings),
             timeout: settings.milliseconds("WAYBILL_SES_TIMEOUT_MS", Self::DEFAULT_TIMEOUT, &mut errors),
             events_wired: settings.switch("WAYBILL_SES_EVENTS_WIRED", false, &mut errors),
         };
@@ -87,12 +88,26 @@ impl SesConfig {
 }
 
 impl SesCredentials {
+    /// The two standard variables are where the default chain begins, too; read here, they can also come from a caller that is not the
+    /// environment (local mode has no account and signs with anything).
+    fn read(settings: &Settings<'_>) -> Self {
+        match (settings.text("AWS_ACCESS_KEY_ID"), settings.text("AWS_SECRET_ACCESS_KEY")) {
+            (Some(access_key_id), Some(secret)) => Self::Static {
+                access_key_id,
+                secret_access_key: Secret::from(secret),
+                session_token: settings.text("AWS_SESSION_TOKEN").map(Secret::from),
+            },
+            (Some(_), None) | (None, Some(_)) | (None, None) => Self::DefaultChain,
+        }
+    }
+
     fn provider(&self) -> Option<SharedCredentialsProvider> {
         match self {
             Self::DefaultChain => None,
-            Self::Static { access_key_id, secret_access_key } => {
+            Self::Static { access_key_id, secret_access_key, session_token } => {
+                let token = session_token.as_ref().map(|token| token.expose().to_owned());
                 let credentials =
-                    Credentials::new(access_key_id, secret_access_key.expose(), None, None, "waybill-static");
+                    Credentials::new(access_key_id, secret_access_key.expose(), token, None, "waybill-static");
                 Some(SharedCredentialsProvider::new(credentials))
             }
             Self::Provider(provider) => Some(provider.clone()),

@@ -68,7 +68,7 @@ fn readable_cache(wanted: &Path, user: Option<&User>) -> Result<PathBuf, Service
     let wanted = place::absolute(wanted)?;
     let Some(user) = user else { return Ok(wanted) };
     fs::create_dir_all(&wanted).map_err(ServiceError::io(format!("making {}", wanted.display())))?;
-    if user::can_enter(user, &wanted).map_err(ServiceError::io("looking for a folder to use"))? {
+    if user::can_enter(user, &wanted)? {
         return Ok(wanted);
     }
     place::shared_cache()

@@ -3,7 +3,10 @@
 
 mod claims;
 mod deliveries;
+mod documents;
+mod feedback;
 mod hammer;
 mod invariants;
+mod reconcile;
 mod results;
 mod world;

@@ -3,14 +3,15 @@
 
 mod reader;
 
-pub use reader::{ConfigErrors, Reader, Variable};
+pub use reader::{ConfigErrors, Environment, Reader, Variable};
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use waybill_core::{
     event::EventLimits,
     policy::{DocumentTimings, RetryPolicy, Timings},
 };
 use waybill_pipeline::context::Settings;
+use waybill_providers::registry::{self, ProviderKind};
 
 /// Everything that a process needs to know.
 #[derive(Debug, Clone)]
@@ -46,33 +47,20 @@ pub struct ApiConfig {
     pub body_read_timeout: Duration,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProvidersConfig {
     /// In the order in which they are tried.
-    pub order: Vec<String>,
-    pub ses: SesConfig,
-    pub sendgrid: SendGridConfig,
+    pub order: Vec<&'static ProviderKind>,
+    /// Where each provider's folder reads its own settings from.
+    pub environment: Environment,
     /// Password of the providers' event webhooks (HTTP Basic); none: `/inbound` is closed.
     pub inbound_secret: Option<waybill_crypto::Secret>,
 }
 
-#[derive(Debug, Clone)]
-pub struct SesConfig {
-    pub region: String,
-    pub endpoint_url: Option<String>,
-    pub configuration_set: Option<String>,
-    pub timeout: Duration,
-    pub events_wired: bool,
-    /// Local mode signs for the sink with credentials that open nothing.
-    pub local_credentials: bool,
-}
-
-#[derive(Debug, Clone)]
-pub struct SendGridConfig {
-    pub base_url: String,
-    pub api_key: waybill_crypto::Secret,
-    pub timeout: Duration,
-    pub events_wired: bool,
+impl std::fmt::Debug for ProvidersConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProvidersConfig").field("order", &self.order.iter().map(|kind| kind.name).collect::<Vec<_>>()).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -88,20 +76,21 @@ impl Config {
     /// # Errors
     /// Every variable that is wrong, with what it should be.
     pub fn from_env() -> Result<Config, ConfigErrors> {
-        Self::read(Reader::new(|name| std::env::var(name).ok()))
+        Self::read(Arc::new(|name: &str| std::env::var(name).ok()))
     }
 
     /// # Errors
     /// As [`Config::from_env`].
-    pub fn read(mut r: Reader<'_>) -> Result<Config, ConfigErrors> {
+    pub fn read(environment: Environment) -> Result<Config, ConfigErrors> {
+        let mut r = Reader::new(environment);
         let config = Self::sections(&mut r);
-        let timings = config.settings.timings.check();
-        for error in timings.err().unwrap_or_default() {
-            r.problem("WAYBILL_* timings", error.to_string());
+        for error in config.settings.timings.check().err().unwrap_or_default() {
+            r.problem("timings", error.to_string());
         }
-        for name in &config.providers.order {
-            if !waybill_providers::NAMES.contains(&name.as_str()) {
-                r.problem("WAYBILL_PROVIDERS", format!("`{name}` is not one of {}", waybill_providers::NAMES.join(", ")));
+        let lookup = |name: &str| (config.providers.environment)(name);
+        for kind in &config.providers.order {
+            for error in (kind.build)(&waybill_providers::Settings::new(&lookup)).err().unwrap_or_default() {
+                r.problem(error.name, error.problem.to_owned());
             }
         }
         r.finish(config)
@@ -109,12 +98,12 @@ impl Config {
 
     /// The table of all variables, in the order in which they are read.
     pub fn table() -> Vec<Variable> {
-        let mut reader = Reader::new(|_| None);
+        let mut reader = Reader::new(Arc::new(|_: &str| None));
         let _ = Self::sections(&mut reader);
         reader.variables().to_vec()
     }
 
-    fn sections(r: &mut Reader<'_>) -> Config {
+    fn sections(r: &mut Reader) -> Config {
         let database = DatabaseConfig {
             url: r.required("DATABASE_URL", "PostgreSQL, 14 or newer: `postgres://user:password@host:5432/database`"),
             connections: r.number("WAYBILL_DATABASE_CONNECTIONS", 16, "Connections per process"),
@@ -162,35 +151,39 @@ impl std::str::FromStr for LogFormat {
     }
 }
 
-fn providers(r: &mut Reader<'_>) -> ProvidersConfig {
-    ProvidersConfig {
-        order: r.text("WAYBILL_PROVIDERS", "ses,sendgrid", "Mail providers in the order in which they are tried").split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect(),
-        ses: SesConfig {
-            region: r.text("AWS_REGION", "eu-central-1", "Region of SES; credentials come from the AWS default chain"),
-            endpoint_url: r.optional("AWS_ENDPOINT_URL_SESV2", "Another address for SES v2 (the provider sink, an emulator)"),
-            configuration_set: r.optional("WAYBILL_SES_CONFIGURATION_SET", "Configuration set whose events are sent to `/inbound/ses/default`"),
-            timeout: r.millis("WAYBILL_SES_TIMEOUT_MS", 10_000, "Total deadline of one call"),
-            events_wired: r.flag("WAYBILL_SES_EVENTS_WIRED", false, "SES events reach `/inbound/ses/default`: unknown outcomes are reconciled instead of failed over"),
-            local_credentials: false,
-        },
-        sendgrid: SendGridConfig {
-            base_url: r.text("WAYBILL_SENDGRID_BASE_URL", "https://api.sendgrid.com", "Address of SendGrid (`https://api.eu.sendgrid.com` for EU subusers)"),
-            api_key: waybill_crypto::Secret::new(r.optional("WAYBILL_SENDGRID_API_KEY", "SendGrid API key with `mail.send`").unwrap_or_default()),
-            timeout: r.millis("WAYBILL_SENDGRID_TIMEOUT_MS", 10_000, "Total deadline of one call"),
-            events_wired: r.flag("WAYBILL_SENDGRID_EVENTS_WIRED", false, "SendGrid events reach `/inbound/sendgrid/default`"),
-        },
-        inbound_secret: r.optional("WAYBILL_INBOUND_SECRET", "Password of the providers' event webhooks (HTTP Basic, any user name); not set: `/inbound` is closed").map(waybill_crypto::Secret::new),
+fn providers(r: &mut Reader) -> ProvidersConfig {
+    let names = r.text("WAYBILL_PROVIDERS", "ses,sendgrid", "Mail providers in the order in which they are tried");
+    let mut order = Vec::new();
+    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match registry::find(name) {
+            Some(kind) => order.push(kind),
+            None => r.problem("WAYBILL_PROVIDERS", format!("`{name}` is not one of {}", registry::PROVIDERS.iter().map(|k| k.name).collect::<Vec<_>>().join(", "))),
+        }
     }
+    // Read by the provider's own folder; listed here for the table.
+    r.document("AWS_REGION", "required for SES", "Region of SES (`WAYBILL_SES_REGION` wins); credentials come from the AWS default chain");
+    r.document("AWS_ENDPOINT_URL_SESV2", "not set", "Another address for SES v2 (the provider sink, an emulator)");
+    r.document("WAYBILL_SES_CONFIGURATION_SET", "not set", "Configuration set whose events are sent to `/inbound/ses/default`");
+    r.document("WAYBILL_SES_TIMEOUT_MS", "`10000`", "Total deadline of one call");
+    r.document("WAYBILL_SES_EVENTS_WIRED", "`false`", "SES events reach `/inbound/ses/default`: unknown outcomes are reconciled instead of failed over");
+    r.document("WAYBILL_SENDGRID_API_KEY", "required for SendGrid", "API key with `mail.send`");
+    r.document("WAYBILL_SENDGRID_BASE_URL", "`https://api.sendgrid.com`", "Address of SendGrid (`https://api.eu.sendgrid.com` for EU subusers)");
+    r.document("WAYBILL_SENDGRID_TIMEOUT_MS", "`10000`", "Total deadline of one call");
+    r.document("WAYBILL_SENDGRID_EVENTS_WIRED", "`false`", "SendGrid events reach `/inbound/sendgrid/default`");
+    let inbound_secret = r.optional("WAYBILL_INBOUND_SECRET", "Password of the providers' event webhooks (HTTP Basic, any user name); not set: `/inbound` is closed");
+    ProvidersConfig { order, environment: r.environment(), inbound_secret: inbound_secret.map(waybill_crypto::Secret::new) }
 }
 
-fn settings(r: &mut Reader<'_>, providers: &ProvidersConfig) -> Settings {
+/// The deadline that a provider's folder reads for itself, for the check of the timings as a whole.
+fn provider_timeout(environment: &Environment, kind: &ProviderKind) -> Duration {
+    let set = environment(&format!("WAYBILL_{}_TIMEOUT_MS", kind.name.to_ascii_uppercase()));
+    Duration::from_millis(set.and_then(|ms| ms.trim().parse().ok()).unwrap_or(10_000))
+}
+
+fn settings(r: &mut Reader, providers: &ProvidersConfig) -> Settings {
     let d = Settings::default();
     let ms = |duration: Duration| duration.as_millis() as u64;
-    let provider_timeouts = providers
-        .order
-        .iter()
-        .map(|name| if name == "ses" { providers.ses.timeout } else { providers.sendgrid.timeout })
-        .collect();
+    let provider_timeouts = providers.order.iter().map(|kind| provider_timeout(&providers.environment, kind)).collect();
     let t = d.timings;
     Settings {
         timings: Timings {
@@ -243,13 +236,13 @@ mod tests {
 
     fn read(values: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
         let values: HashMap<String, String> = values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Config::read(Reader::new(move |name| values.get(name).cloned()))
+        Config::read(Arc::new(move |name: &str| values.get(name).cloned()))
     }
 
     #[test]
-    fn the_defaults_need_only_a_database() {
-        let config = read(&[("DATABASE_URL", "postgres://localhost/x")]).unwrap();
-        assert_eq!(config.providers.order, ["ses", "sendgrid"]);
+    fn the_defaults_need_only_a_database_and_the_providers_accounts() {
+        let config = read(&[("DATABASE_URL", "postgres://localhost/x"), ("AWS_REGION", "eu-central-1"), ("WAYBILL_SENDGRID_API_KEY", "SG.x")]).unwrap();
+        assert_eq!(config.providers.order.iter().map(|k| k.name).collect::<Vec<_>>(), ["ses", "sendgrid"]);
     }
 
     #[test]

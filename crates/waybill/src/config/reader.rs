@@ -1,6 +1,6 @@
 //! Reads variables, collects what is wrong with them, and remembers each for the table.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 /// One line of the configuration table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,20 +30,32 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-pub struct Reader<'a> {
-    get: Box<dyn Fn(&str) -> Option<String> + 'a>,
+/// Where variables come from.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+pub struct Reader {
+    get: Environment,
     errors: Vec<(String, String)>,
     variables: Vec<Variable>,
 }
 
-impl<'a> Reader<'a> {
-    pub fn new(get: impl Fn(&str) -> Option<String> + 'a) -> Self {
-        Self { get: Box::new(get), errors: Vec::new(), variables: Vec::new() }
+impl Reader {
+    pub fn new(get: Environment) -> Self {
+        Self { get, errors: Vec::new(), variables: Vec::new() }
     }
 
     fn value(&mut self, name: &'static str, default: String, help: &'static str) -> Option<String> {
         self.variables.push(Variable { name, default, help });
         (self.get)(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+    }
+
+    pub fn environment(&self) -> Environment {
+        self.get.clone()
+    }
+
+    /// A variable that is read elsewhere.
+    pub fn document(&mut self, name: &'static str, default: &str, help: &'static str) {
+        self.variables.push(Variable { name, default: default.to_owned(), help });
     }
 
     pub fn problem(&mut self, name: &str, problem: String) {

@@ -1,11 +1,15 @@
 //! The settings of local mode: the environment's, else shorter times than in production, so that a person sees things happen.
 
 use super::Addresses;
-use crate::config::{Config, ConfigErrors, Reader};
-use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+use crate::config::{Config, ConfigErrors};
+use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
 /// What differs from the defaults when the environment doesn't say otherwise.
-const SHORTER: [(&str, &str); 16] = [
+const SHORTER: [(&str, &str); 19] = [
+    // The sink wants to see a signed request, whoever signed it.
+    ("AWS_REGION", "eu-central-1"),
+    ("AWS_ACCESS_KEY_ID", "local"),
+    ("AWS_SECRET_ACCESS_KEY", "local"),
     ("WAYBILL_SES_TIMEOUT_MS", "3000"),
     ("WAYBILL_SENDGRID_TIMEOUT_MS", "3000"),
     ("WAYBILL_SES_EVENTS_WIRED", "true"),
@@ -27,20 +31,17 @@ const SHORTER: [(&str, &str); 16] = [
 pub(super) fn config(dir: &Path, database: &str, redis: Option<&str>, addresses: &Addresses, secret: &str) -> Result<Config, ConfigErrors> {
     let sink = format!("http://{}", addresses.mailbox);
     let data = dir.join("data").to_string_lossy().into_owned();
-    let environment = |name: &str| match name {
-        "DATABASE_URL" => Some(database.to_owned()),
-        "REDIS_URL" => redis.map(str::to_owned),
-        "WAYBILL_INBOUND_SECRET" => Some(secret.to_owned()),
+    let (database, redis, secret) = (database.to_owned(), redis.map(str::to_owned), secret.to_owned());
+    Config::read(Arc::new(move |name: &str| match name {
+        "DATABASE_URL" => Some(database.clone()),
+        "REDIS_URL" => redis.clone(),
+        "WAYBILL_INBOUND_SECRET" => Some(secret.clone()),
         _ => std::env::var(name).ok().or_else(|| match name {
             "AWS_ENDPOINT_URL_SESV2" | "WAYBILL_SENDGRID_BASE_URL" => Some(sink.clone()),
             "WAYBILL_DATA_DIR" => Some(data.clone()),
             _ => SHORTER.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()),
         }),
-    };
-    let mut config = Config::read(Reader::new(environment))?;
-    // The sink wants to see a signed request, whoever signed it.
-    config.providers.ses.local_credentials = std::env::var_os("AWS_ACCESS_KEY_ID").is_none() && config.providers.ses.endpoint_url.as_ref() == Some(&sink);
-    Ok(config)
+    }))
 }
 
 /// Writes `dev.env`, readable by its owner only.

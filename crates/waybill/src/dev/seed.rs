@@ -55,7 +55,7 @@ async fn key(store: &Store, dir: &Path) -> anyhow::Result<String> {
     let path = dir.join("dev.key");
     if let Ok(text) = std::fs::read_to_string(&path)
         && let Ok(key) = ApiKey::parse(text.trim())
-        && store.find_api_key(key.hash()).await?.is_some_and(|found| found.tenant == TENANT)
+        && store.find_api_key(&key.hash()).await?.is_some_and(|found| found.tenant == TENANT)
     {
         return Ok(key.expose().to_owned());
     }

@@ -1,0 +1,38 @@
+//! The provider contract, one line per provider.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+use waybill_core::ports::Provider;
+use waybill_providers::{SendGridConfig, SendGridProvider, SesConfig, SesCredentials, SesProvider};
+use waybill_sink::Provider as Played;
+use waybill_testkit::contract::provider::{FarSide, TIMEOUT, run};
+
+type Made = Pin<Box<dyn Future<Output = Arc<dyn Provider>>>>;
+
+fn ses(url: String) -> Made {
+    let config = SesConfig {
+        account: "contract".into(),
+        region: "eu-central-1".into(),
+        endpoint_url: Some(url),
+        configuration_set: Some("waybill-events".into()),
+        credentials: SesCredentials::Static {
+            access_key_id: "AKIA".into(),
+            secret_access_key: "secret".into(),
+            session_token: None,
+        },
+        timeout: TIMEOUT,
+        events_wired: true,
+    };
+    Box::pin(async move { Arc::new(SesProvider::new(config).await) as Arc<dyn Provider> })
+}
+
+fn sendgrid(url: String) -> Made {
+    let config = SendGridConfig { base_url: url, timeout: TIMEOUT, ..SendGridConfig::new("SG.contract".into()) };
+    Box::pin(async move { Arc::new(SendGridProvider::new(config).unwrap()) as Arc<dyn Provider> })
+}
+
+#[rustfmt::skip]
+mod contract {
+    use super::*;
+    #[tokio::test] async fn ses_keeps_the_contract() { run(ses, &FarSide::start(Played::Ses).await).await }
+    #[tokio::test] async fn sendgrid_keeps_the_contract() { run(sendgrid, &FarSide::start(Played::SendGrid).await).await }
+}
