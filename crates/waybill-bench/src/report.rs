@@ -133,7 +133,7 @@ impl Report {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let budgets = self.budgets().iter().map(|budget| (budget.0.to_owned(), json!({"bound": budget.2, "kept": kept(budget)})));
+        let budgets = self.budgets().into_iter().map(|budget| (budget.0.to_owned(), json!({"bound": budget.2, "kept": kept(&budget)})));
         let recipients = self.recipients.iter().map(|(count, counted)| (count.to_string(), counted.json()));
         json!({
             "complete": self.complete,
