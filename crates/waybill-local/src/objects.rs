@@ -89,11 +89,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn publish(root: &Path, finished: &Path, path: &Path) -> io::Result<PutOutcome> {
     let parent = path.parent().unwrap_or(root);
     let is_new = !parent.is_dir();
-    fs::create_dir_all(parent).map_err(|error| match error.kind() {
-        // A part of the way is a file: `a/b` is an object, and `a/b/c` shall be one.
-        ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
-        _ => error,
-    })?;
+    // A part of the way is a file: `a/b` is an object, and `a/b/c` shall be one.
+    let in_the_way = |error: io::Error| {
+        if error.kind() == ErrorKind::AlreadyExists { ErrorKind::NotADirectory.into() } else { error }
+    };
+    fs::create_dir_all(parent).map_err(in_the_way)?;
     let outcome = match fs::hard_link(finished, path) {
         Ok(()) => PutOutcome::Created,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

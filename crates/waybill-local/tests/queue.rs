@@ -1,5 +1,7 @@
 //! The queue on Postgres against the contract, and what only it promises.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{
     collections::HashSet,
     sync::Arc,
@@ -212,7 +214,7 @@ async fn a_database_that_does_not_answer_is_a_temporary_failure() {
     assert!(matches!(results[..], [Err(EntryError::Temporary(_)), Err(EntryError::Permanent(_))]), "{results:?}");
     assert!(queue.receive(QueueName::Delivery, 1, NO_WAIT, MINUTE).await.is_err());
     assert!(queue.depth(QueueName::Delivery).await.is_err());
-    let deleted = queue.delete_batch(QueueName::Delivery, &[receipt.clone()]).await.unwrap();
+    let deleted = queue.delete_batch(QueueName::Delivery, std::slice::from_ref(&receipt)).await.unwrap();
     assert!(matches!(deleted[..], [Err(EntryError::Temporary(_))]), "{deleted:?}");
     let changed = queue.change_visibility_batch(QueueName::Delivery, &[(receipt, NO_WAIT)]).await.unwrap();
     assert!(matches!(changed[..], [Err(EntryError::Temporary(_))]), "{changed:?}");

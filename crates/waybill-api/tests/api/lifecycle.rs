@@ -130,7 +130,9 @@ async fn in_02_a_refusal_before_the_body_was_read_reaches_a_client_that_is_still
     let head = "POST /events HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     for _ in 0..10 {
+        // Slowly: after a reset one of the later writes would fail.
         stream.write_all(&[b' '; 100_000]).await.unwrap();
+        sleep(Duration::from_millis(20)).await;
     }
     let answer = read_to_end(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("/problems/unauthorized"), "{answer}");

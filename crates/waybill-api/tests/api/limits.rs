@@ -100,6 +100,10 @@ async fn in_02_the_limit_holds_for_bytes_as_they_come_and_for_a_stated_length() 
     let (body, polls) = trickle(Duration::from_millis(1), b"                                        ");
     api.post(body).await.problem("body_too_large");
     assert!(polls.load(SeqCst) > 1);
+    // Empty gzip members: bytes without end that become nothing.
+    let nothing: &'static [u8] = gzip(b"").repeat(3).leak();
+    let (body, _) = trickle(Duration::from_millis(1), nothing);
+    api.call(encoded(&["gzip"], body)).await.problem("body_too_large");
 }
 
 #[tokio::test]

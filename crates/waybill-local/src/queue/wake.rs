@@ -124,11 +124,8 @@ async fn listen(lines: Arc<[Line; 4]>, pool: PgPool, process: Uuid) {
         .idle_timeout(None)
         .connect_lazy_with(pool.connect_options().as_ref().clone());
     loop {
-        let error = match listen_until_lost(&lines, &own, process).await {
-            Ok(()) => None,
-            Err(error) => Some(error),
-        };
-        tracing::warn!(error = ?error.map(|e| e.to_string()), "queue.listener_lost");
+        let error = listen_until_lost(&lines, &own, process).await.err().map(|e| e.to_string());
+        tracing::warn!(error, "queue.listener_lost");
         tokio::time::sleep(RECONNECT).await;
     }
 }
