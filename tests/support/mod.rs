@@ -308,8 +308,8 @@ impl World {
 async fn start_sink(api: SocketAddr) -> (Sink, String, CancellationToken) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let inbound = |provider: &str| Some(format!("http://sink:{INBOUND}@{api}/inbound/{provider}/default"));
-    let events = EventsTarget { ses_url: inbound("ses"), sendgrid_url: inbound("sendgrid"), ..EventsTarget::default() };
+    let inbound = |provider: &str| format!("http://sink:{INBOUND}@{api}/inbound/{provider}/default");
+    let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid"))).expect("a loopback address");
     let sink = Sink::new(SinkConfig { events: Some(events), ..SinkConfig::default() });
     let stop = CancellationToken::new();
     tokio::spawn(sink.clone().serve(listener, stop.clone()));

@@ -7,7 +7,7 @@ use tracing::{error, warn};
 use waybill_core::ports::{Alert, AlertSink};
 use waybill_crypto::Secret;
 
-pub struct LogAlerts;
+pub(crate) struct LogAlerts;
 
 #[async_trait]
 impl AlertSink for LogAlerts {
@@ -16,7 +16,7 @@ impl AlertSink for LogAlerts {
     }
 }
 
-pub struct WebhookAlerts {
+pub(crate) struct WebhookAlerts {
     url: Secret,
     client: reqwest::Client,
 }
@@ -24,7 +24,7 @@ pub struct WebhookAlerts {
 impl WebhookAlerts {
     /// # Errors
     /// When no HTTP client can be made.
-    pub fn new(url: Secret) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(url: Secret) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self { url, client })
     }

@@ -18,23 +18,23 @@ use waybill_pipeline::{
 
 /// Which roles a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roles {
-    pub api: bool,
-    pub router: bool,
-    pub worker: bool,
-    pub scheduler: bool,
+pub(crate) struct Roles {
+    pub(crate) api: bool,
+    pub(crate) router: bool,
+    pub(crate) worker: bool,
+    pub(crate) scheduler: bool,
 }
 
 impl Roles {
     const NONE: Roles = Roles { api: false, router: false, worker: false, scheduler: false };
-    pub const ALL: Roles = Roles { api: true, router: true, worker: true, scheduler: true };
-    pub const API: Roles = Roles { api: true, ..Self::NONE };
-    pub const ROUTER: Roles = Roles { router: true, ..Self::NONE };
-    pub const WORKER: Roles = Roles { worker: true, ..Self::NONE };
-    pub const SCHEDULER: Roles = Roles { scheduler: true, ..Self::NONE };
+    pub(crate) const ALL: Roles = Roles { api: true, router: true, worker: true, scheduler: true };
+    pub(crate) const API: Roles = Roles { api: true, ..Self::NONE };
+    pub(crate) const ROUTER: Roles = Roles { router: true, ..Self::NONE };
+    pub(crate) const WORKER: Roles = Roles { worker: true, ..Self::NONE };
+    pub(crate) const SCHEDULER: Roles = Roles { scheduler: true, ..Self::NONE };
 }
 
-pub fn init_log(json: bool) {
+pub(crate) fn init_log(json: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
     let writer = std::io::stderr;
@@ -50,7 +50,7 @@ pub fn init_log(json: bool) {
 ///
 /// # Errors
 /// When something can't be started; the message names it.
-pub async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
     let config = Config::from_env()?;
     init_log(config.log_json);
     let wired = wiring::wire(&config).await?;
@@ -67,12 +67,12 @@ pub async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
 
 /// # Errors
 /// One line that names the variable, when the address is taken or not ours.
-pub async fn bind(address: &str, variable: &str) -> anyhow::Result<TcpListener> {
+pub(crate) async fn bind(address: &str, variable: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("can't listen on {address} ({variable}); is another waybill running? Set {variable} to a free address"))
 }
 
 /// The first SIGTERM or Ctrl-C stops softly; `hard` follows after `timeout`, or at a second signal.
-pub fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
+pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
     let life = life.clone();
     tokio::spawn(async move {
         use tokio::signal::unix::{SignalKind, signal};
@@ -96,7 +96,7 @@ pub fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
 ///
 /// # Errors
 /// When the API's server can't be made.
-pub async fn run(config: &Config, wired: &Wired, roles: Roles, listener: Option<TcpListener>, ops: Option<TcpListener>, life: Lifecycle) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(config: &Config, wired: &Wired, roles: Roles, listener: Option<TcpListener>, ops: Option<TcpListener>, life: Lifecycle) -> anyhow::Result<ExitCode> {
     let context = wired.context.clone();
     let mut tasks = tokio::task::JoinSet::new();
     let acceptor = roles.api.then(|| Acceptor::start(context.clone()));

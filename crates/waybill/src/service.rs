@@ -32,7 +32,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// The one account per provider that this build has.
 const ACCOUNT: &str = "default";
 
-pub struct PipelineService {
+pub(crate) struct PipelineService {
     context: Arc<Context>,
     /// None in a process without the API role, whose ops port asks for readiness only.
     acceptor: Option<Acceptor>,
@@ -41,7 +41,7 @@ pub struct PipelineService {
 }
 
 impl PipelineService {
-    pub fn new(context: Arc<Context>, acceptor: Option<Acceptor>, inbound_secret: Option<Secret>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, acceptor: Option<Acceptor>, inbound_secret: Option<Secret>) -> Self {
         Self { context, acceptor, inbound_secret, keys: Mutex::default() }
     }
 

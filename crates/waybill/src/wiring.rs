@@ -15,17 +15,17 @@ use waybill_redis::RedisLock;
 use waybill_store::{SchemaState, Store};
 
 /// The context with its concrete parts that measurements and operators look at.
-pub struct Wired {
-    pub context: Arc<Context>,
-    pub queue: Arc<LocalQueue>,
-    pub redis: Option<Arc<RedisLock>>,
+pub(crate) struct Wired {
+    pub(crate) context: Arc<Context>,
+    pub(crate) queue: Arc<LocalQueue>,
+    pub(crate) redis: Option<Arc<RedisLock>>,
 }
 
 /// Connects and refuses a schema that this build doesn't know.
 ///
 /// # Errors
 /// One line that says what is missing and what to do.
-pub async fn connect_store(config: &Config) -> anyhow::Result<Store> {
+pub(crate) async fn connect_store(config: &Config) -> anyhow::Result<Store> {
     let db = &config.database;
     let store = Store::connect(&db.url, db.connections, db.acquire_timeout).await.context("PostgreSQL (DATABASE_URL) can't be reached")?;
     Ok(store)
@@ -33,7 +33,7 @@ pub async fn connect_store(config: &Config) -> anyhow::Result<Store> {
 
 /// # Errors
 /// With the command to run when the schema is not this build's.
-pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
+pub(crate) async fn check_schema(store: &Store) -> anyhow::Result<()> {
     match store.schema_version().await.context("reading the schema's version")? {
         SchemaState::UpToDate => Ok(()),
         SchemaState::Empty => bail!("the database is empty: run `waybill migrate`"),
@@ -44,12 +44,12 @@ pub async fn check_schema(store: &Store) -> anyhow::Result<()> {
 
 /// # Errors
 /// What can't be reached or is configured wrongly.
-pub async fn wire(config: &Config) -> anyhow::Result<Wired> {
+pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
     let store = connect_store(config).await?;
     check_schema(&store).await?;
     let queue = Arc::new(LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: config.settings.timings.max_receive_count }));
     let redis = match &config.redis_url {
-        Some(url) => Some(Arc::new(RedisLock::connect(url).await.context("Redis (REDIS_URL) can't be reached")?)),
+        Some(url) => Some(Arc::new(RedisLock::connect(url).context("REDIS_URL")?)),
         None => None,
     };
     let lock: Arc<dyn Lock> = match &redis {

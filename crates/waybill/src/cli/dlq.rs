@@ -13,7 +13,7 @@ use waybill_local::{LocalQueue, LocalQueueConfig};
 use waybill_store::{DeadLetter, DeadLetterFilter};
 
 #[derive(Subcommand)]
-pub enum DlqCommand {
+pub(crate) enum DlqCommand {
     /// Dead letters, oldest first
     List(ListArgs),
     /// One dead letter with its context, or the messages on the dead-letter queues that could not be read
@@ -27,7 +27,7 @@ pub enum DlqCommand {
 }
 
 #[derive(Args)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     #[arg(long, default_value_t = 100)]
@@ -39,7 +39,7 @@ pub struct ListArgs {
 
 /// Which dead letters; shared with `waybill redrive`.
 #[derive(Args)]
-pub struct FilterArgs {
+pub(crate) struct FilterArgs {
     #[arg(long)]
     tenant: Option<TenantId>,
     /// Such as providers_exhausted, worker_crashed, document_render_failed, document_deadline

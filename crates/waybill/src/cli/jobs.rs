@@ -9,7 +9,7 @@ use waybill_core::{ids::JobId, state::JobState};
 use waybill_store::{DeliveryView, JobFilter, JobView, Store};
 
 #[derive(Subcommand)]
-pub enum JobsCommand {
+pub(crate) enum JobsCommand {
     /// The newest jobs
     List(ListArgs),
     /// One job with its deliveries, attempts and timeline
@@ -22,7 +22,7 @@ pub enum JobsCommand {
 }
 
 #[derive(Args)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// PENDING, ROUTED, COMPLETED, PARTLY_FAILED, FAILED or CANCELLED
     #[arg(long)]
     status: Option<String>,

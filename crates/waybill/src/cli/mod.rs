@@ -17,7 +17,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use waybill_store::Store;
 
 #[derive(Subcommand)]
-pub enum OperatorCommand {
+pub(crate) enum OperatorCommand {
     /// Brings the database's schema to this build's version
     Migrate,
     /// Checks the configuration, or prints the table of all variables
@@ -57,7 +57,7 @@ pub enum OperatorCommand {
 }
 
 #[derive(Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Reads the environment and names every error
     Check,
     /// The table of docs/configuration.md
@@ -66,7 +66,7 @@ pub enum ConfigCommand {
 
 /// # Errors
 /// One line that says what went wrong and what to do.
-pub async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
     match command {
         OperatorCommand::Migrate => migrate().await,
         OperatorCommand::Config { command: ConfigCommand::Check } => {

@@ -9,7 +9,7 @@ use waybill_local::{LocalQueue, LocalQueueConfig};
 use waybill_store::{StateCount, Store};
 
 #[derive(Args)]
-pub struct QueuesArgs {
+pub(crate) struct QueuesArgs {
     /// One JSON object
     #[arg(long)]
     json: bool,

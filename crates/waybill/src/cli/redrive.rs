@@ -11,7 +11,7 @@ use std::{
 use waybill_pipeline::redrive::{self, RedriveSummary};
 
 #[derive(Args)]
-pub struct RedriveArgs {
+pub(crate) struct RedriveArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Only lists what would be put back

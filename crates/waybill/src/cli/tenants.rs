@@ -15,7 +15,7 @@ use waybill_crypto::ApiKey;
 use waybill_store::NewApiKey;
 
 #[derive(Subcommand)]
-pub enum TenantsCommand {
+pub(crate) enum TenantsCommand {
     /// A new tenant
     Create {
         name: String,
@@ -31,7 +31,7 @@ fn policy(text: &str) -> Result<OnUnknown, String> {
 }
 
 #[derive(Subcommand)]
-pub enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// A new key, shown once
     Create(CreateKeyArgs),
     List {
@@ -44,7 +44,7 @@ pub enum KeysCommand {
 }
 
 #[derive(Args)]
-pub struct CreateKeyArgs {
+pub(crate) struct CreateKeyArgs {
     tenant: TenantId,
     /// Comma-separated
     #[arg(long, value_delimiter = ',', default_value = "events:write,jobs:read,jobs:write")]
@@ -58,7 +58,7 @@ pub struct CreateKeyArgs {
 }
 
 #[derive(Subcommand)]
-pub enum RoutesCommand {
+pub(crate) enum RoutesCommand {
     /// Puts a route (a new version if it exists) from a JSON file: {"channel","document","recipients","dedupe","on_unknown","mail":{"from","from_name","subject","text"}}
     Put {
         tenant: TenantId,

@@ -3,7 +3,7 @@
 
 mod reader;
 
-pub use reader::{ConfigErrors, Environment, Reader, Variable};
+pub(crate) use reader::{ConfigErrors, Environment, Reader, Variable};
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use waybill_core::{
@@ -15,46 +15,46 @@ use waybill_providers::registry::{self, ProviderKind};
 
 /// Everything that a process needs to know.
 #[derive(Debug, Clone)]
-pub struct Config {
-    pub database: DatabaseConfig,
+pub(crate) struct Config {
+    pub(crate) database: DatabaseConfig,
     /// None: the lock of one process (local mode, or a single `waybill all`).
-    pub redis_url: Option<String>,
-    pub api: ApiConfig,
-    pub providers: ProvidersConfig,
-    pub settings: Settings,
-    pub data_dir: PathBuf,
-    pub alerts: AlertsConfig,
+    pub(crate) redis_url: Option<String>,
+    pub(crate) api: ApiConfig,
+    pub(crate) providers: ProvidersConfig,
+    pub(crate) settings: Settings,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) alerts: AlertsConfig,
     /// `json` or `text`.
-    pub log_json: bool,
+    pub(crate) log_json: bool,
 }
 
 #[derive(Debug, Clone)]
-pub struct DatabaseConfig {
-    pub url: String,
-    pub connections: u32,
-    pub acquire_timeout: Duration,
+pub(crate) struct DatabaseConfig {
+    pub(crate) url: String,
+    pub(crate) connections: u32,
+    pub(crate) acquire_timeout: Duration,
 }
 
 #[derive(Debug, Clone)]
-pub struct ApiConfig {
-    pub listen: SocketAddr,
+pub(crate) struct ApiConfig {
+    pub(crate) listen: SocketAddr,
     /// `/metrics` and health, apart from the public port.
-    pub ops_listen: Option<SocketAddr>,
+    pub(crate) ops_listen: Option<SocketAddr>,
     /// From the signal to closing the listener.
-    pub drain_delay: Duration,
+    pub(crate) drain_delay: Duration,
     /// From the signal to cutting what still runs.
-    pub stop_timeout: Duration,
-    pub body_read_timeout: Duration,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) body_read_timeout: Duration,
 }
 
 #[derive(Clone)]
-pub struct ProvidersConfig {
+pub(crate) struct ProvidersConfig {
     /// In the order in which they are tried.
-    pub order: Vec<&'static ProviderKind>,
+    pub(crate) order: Vec<&'static ProviderKind>,
     /// Where each provider's folder reads its own settings from.
-    pub environment: Environment,
+    pub(crate) environment: Environment,
     /// Password of the providers' event webhooks (HTTP Basic); none: `/inbound` is closed.
-    pub inbound_secret: Option<waybill_crypto::Secret>,
+    pub(crate) inbound_secret: Option<waybill_crypto::Secret>,
 }
 
 impl std::fmt::Debug for ProvidersConfig {
@@ -64,10 +64,10 @@ impl std::fmt::Debug for ProvidersConfig {
 }
 
 #[derive(Debug, Clone)]
-pub struct AlertsConfig {
+pub(crate) struct AlertsConfig {
     /// Slack-compatible incoming webhook.
-    pub webhook_url: Option<waybill_crypto::Secret>,
-    pub quiet: Duration,
+    pub(crate) webhook_url: Option<waybill_crypto::Secret>,
+    pub(crate) quiet: Duration,
 }
 
 impl Config {
@@ -75,13 +75,13 @@ impl Config {
     ///
     /// # Errors
     /// Every variable that is wrong, with what it should be.
-    pub fn from_env() -> Result<Config, ConfigErrors> {
+    pub(crate) fn from_env() -> Result<Config, ConfigErrors> {
         Self::read(Arc::new(|name: &str| std::env::var(name).ok()))
     }
 
     /// # Errors
     /// As [`Config::from_env`].
-    pub fn read(environment: Environment) -> Result<Config, ConfigErrors> {
+    pub(crate) fn read(environment: Environment) -> Result<Config, ConfigErrors> {
         let mut r = Reader::new(environment);
         let config = Self::sections(&mut r);
         for error in config.settings.timings.check().err().unwrap_or_default() {
@@ -97,7 +97,7 @@ impl Config {
     }
 
     /// The table of all variables, in the order in which they are read.
-    pub fn table() -> Vec<Variable> {
+    pub(crate) fn table() -> Vec<Variable> {
         let mut reader = Reader::new(Arc::new(|_: &str| None));
         let _ = Self::sections(&mut reader);
         reader.variables().to_vec()
