@@ -64,7 +64,13 @@ fn a_wrong_configuration_refuses_to_start_and_names_every_error() {
 
 #[test]
 fn a_database_that_does_not_answer_is_one_clear_line() {
-    let output = Command::new(env!("CARGO_BIN_EXE_waybill")).env_clear().arg("worker").envs(ACCOUNTS).env("DATABASE_URL", "postgres://x@127.0.0.1:9/x").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
+        .env_clear()
+        .arg("worker")
+        .envs(ACCOUNTS)
+        .env("DATABASE_URL", "postgres://x@127.0.0.1:9/x")
+        .output()
+        .unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && words.contains("PostgreSQL (DATABASE_URL) can't be reached"), "{words}");
 }

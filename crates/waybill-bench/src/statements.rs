@@ -46,7 +46,9 @@ pub(crate) async fn seen(world: &World) -> Result<Vec<Statement>> {
 
 /// Ours: `bench`, the view itself. The queue's: its table, its notifications.
 fn counts(text: &str) -> bool {
-    !["/* bench */", "pg_stat_statements", "queue_messages", "pg_notify", "LISTEN"].iter().any(|part| text.contains(part))
+    !["/* bench */", "pg_stat_statements", "queue_messages", "pg_notify", "LISTEN"]
+        .iter()
+        .any(|part| text.contains(part))
 }
 
 /// A table for people: calls and rows per delivery.

@@ -9,8 +9,7 @@ use crate::{
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
-    feedback,
-    reconcile, relay,
+    feedback, reconcile, relay,
     router::send_delivery_messages,
 };
 use std::{sync::Arc, time::Duration};
@@ -92,8 +91,13 @@ async fn documents(context: &Context) -> Result<(), StoreError> {
         fail_waiting(context, &failed).await?;
     }
     let overdue = context.store.list_overdue_waiting(LIMIT).await?;
-    let to = || FinalMove::Failed { reason: Reason::DocumentDeadline, detail: "its document was not ready in time".into(), dead_letter: true };
-    let moves: Vec<_> = overdue.iter().map(|w| MoveRequest { delivery: w.delivery, version: w.version, to: to() }).collect();
+    let to = || FinalMove::Failed {
+        reason: Reason::DocumentDeadline,
+        detail: "its document was not ready in time".into(),
+        dead_letter: true,
+    };
+    let moves: Vec<_> =
+        overdue.iter().map(|w| MoveRequest { delivery: w.delivery, version: w.version, to: to() }).collect();
     let moved = if moves.is_empty() { Vec::new() } else { context.store.finish(&moves).await? };
     dead_letter_by_id(context, &moved, Reason::DocumentDeadline).await
 }
@@ -109,8 +113,16 @@ async fn chores(context: &Context) -> Result<(), StoreError> {
     }
     for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);
-        let message = format!("{} row(s) in {} are overdue, the oldest by {} s", stuck.count, stuck.state, stuck.oldest_age.as_secs());
-        context.alerts.raise(AlertCause::RowsStuck, &stuck.state, stuck.count as u64, message, format!("waybill jobs list --stuck --state {}", stuck.state)).await;
+        let message = format!(
+            "{} row(s) in {} are overdue, the oldest by {} s",
+            stuck.count,
+            stuck.state,
+            stuck.oldest_age.as_secs()
+        );
+        context
+            .alerts
+            .raise(AlertCause::RowsStuck, &stuck.state, stuck.count as u64, message, "waybill queues".into())
+            .await;
     }
     Ok(())
 }

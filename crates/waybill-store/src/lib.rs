@@ -23,6 +23,8 @@
 //! To extend: one file per table or concern, `impl Store` blocks in each, SQL checked at compile time against `migrations/` (offline
 //! data in `.sqlx/`), a test on a real Postgres beside it.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests run on the real clock"))]
+
 pub mod accept;
 pub mod alerts;
 pub mod api_keys;

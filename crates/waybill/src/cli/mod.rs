@@ -107,8 +107,14 @@ async fn store() -> anyhow::Result<Store> {
 }
 
 async fn connect(connections: u32) -> anyhow::Result<Store> {
-    let Ok(url) = std::env::var("DATABASE_URL") else { bail!("DATABASE_URL is not set: the database of the service (local mode prints its own)") };
-    Store::connect(&url, connections, Duration::from_secs(5)).await.context("PostgreSQL (DATABASE_URL) can't be reached")
+    let Ok(url) = std::env::var("DATABASE_URL") else {
+        bail!(
+            "DATABASE_URL is not set: it names the database of the service (that of local mode stands in .waybill/dev.env)"
+        )
+    };
+    Store::connect(&url, connections, Duration::from_secs(5))
+        .await
+        .context("PostgreSQL (DATABASE_URL) can't be reached")
 }
 
 async fn migrate() -> anyhow::Result<ExitCode> {
