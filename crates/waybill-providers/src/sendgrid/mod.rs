@@ -8,10 +8,6 @@
     clippy::disallowed_methods,
     reason = "a reset time is an instant on the provider's clock, which only the wall clock can be compared with"
 )]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a reset time is an instant on the provider's clock, which only the wall clock can be compared with"
-)]
 
 mod classify;
 mod config;
