@@ -40,6 +40,11 @@ async fn under_hold_an_unknown_outcome_is_never_sent_again_by_itself() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(states(&world.job(&job).await), ["UNKNOWN"]);
     assert_eq!(world.sink.requests("sendgrid"), 0);
+    // A person looked it up: the provider does not have it.
+    let delivery = world.job(&job).await["deliveries"]["data"][0]["delivery_id"].as_str().expect("an id").to_owned();
+    world.sink.set_faults(Vec::new());
+    cli(&world, &["settle", &delivery, "--resend"]);
+    world.all_sent_once(std::slice::from_ref(&job)).await;
     world.close().await;
 }
 

@@ -111,6 +111,20 @@ async fn chores(context: &Context) -> Result<(), StoreError> {
         let message = format!("the oldest accepted job waits for {} s to be published", lag.as_secs());
         context.alerts.raise(AlertCause::OutboxLagging, "main", 1, message, "waybill queues".into()).await;
     }
+    let held = context.store.remind_of_held(LIMIT).await?;
+    if !held.is_empty() {
+        let message = format!("{} delivery(ies) with an unknown outcome are held for a person's decision", held.len());
+        context
+            .alerts
+            .raise(
+                AlertCause::RowsStuck,
+                "UNKNOWN held",
+                held.len() as u64,
+                message,
+                "waybill jobs list --status ROUTED".into(),
+            )
+            .await;
+    }
     for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);
         let message = format!(
