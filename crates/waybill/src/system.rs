@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 use waybill_core::clock::{Chance, Clock};
 
-pub struct SystemClock {
+pub(crate) struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the adapter of the Clock port")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { started: Instant::now() }
     }
 }
@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-pub struct SystemChance;
+pub(crate) struct SystemChance;
 
 impl Chance for SystemChance {
     fn unit(&self) -> f64 {

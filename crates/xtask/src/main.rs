@@ -11,6 +11,7 @@
 //! To add a command: a module, and a line in `COMMANDS`.
 
 mod args;
+mod bench;
 mod crash;
 mod services;
 mod sqlx_prepare;
@@ -34,6 +35,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
+    Command { name: "bench", help: bench::HELP, run: bench::run },
     Command { name: "up", help: up::HELP, run: up::run },
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];

@@ -100,7 +100,7 @@ async fn the_relay_leaves_a_fresh_row_to_the_api() {
     let (db, store) = open().await;
     let job = new_job(tenant(&store).await);
     let options = crate::AcceptOptions { outbox_grace: SECOND, ..accept_options() };
-    store.accept(&[job.clone()], &options).await.unwrap();
+    store.accept(std::slice::from_ref(&job), &options).await.unwrap();
     assert_eq!(claim(&store).await, []);
     tokio::time::sleep(SECOND).await;
     assert_eq!(claim(&store).await, [job.id]);

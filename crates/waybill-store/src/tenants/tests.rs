@@ -11,7 +11,7 @@ async fn a_name_is_one_tenant_and_seeding_again_changes_only_its_policy() {
     assert!(!store.create_tenant(TenantId(id()), "shop", None).await.unwrap());
     let found = store.find_tenant_by_name("shop").await.unwrap().unwrap();
     assert_eq!((found.id, found.on_unknown), (first, Some(OnUnknown::Hold)));
-    assert_eq!(store.list_tenants().await.unwrap(), [found.clone()]);
+    assert_eq!(store.list_tenants().await.unwrap().as_slice(), std::slice::from_ref(&found));
     assert_eq!(store.find_tenant(first).await.unwrap(), Some(found));
     assert_eq!(store.find_tenant_by_name("other").await.unwrap(), None);
     db.close().await;

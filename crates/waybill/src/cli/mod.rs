@@ -5,6 +5,7 @@ mod jobs;
 mod output;
 mod queues;
 mod redrive;
+mod settle;
 mod tenants;
 
 use crate::{
@@ -17,7 +18,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use waybill_store::Store;
 
 #[derive(Subcommand)]
-pub enum OperatorCommand {
+pub(crate) enum OperatorCommand {
     /// Brings the database's schema to this build's version
     Migrate,
     /// Checks the configuration, or prints the table of all variables
@@ -39,6 +40,8 @@ pub enum OperatorCommand {
     },
     /// Puts dead letters back, selectively
     Redrive(redrive::RedriveArgs),
+    /// A person's word on a delivery whose outcome is UNKNOWN
+    Settle(settle::SettleArgs),
     /// Tenants: create, list
     Tenants {
         #[command(subcommand)]
@@ -57,7 +60,7 @@ pub enum OperatorCommand {
 }
 
 #[derive(Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Reads the environment and names every error
     Check,
     /// The table of docs/configuration.md
@@ -66,7 +69,7 @@ pub enum ConfigCommand {
 
 /// # Errors
 /// One line that says what went wrong and what to do.
-pub async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
     match command {
         OperatorCommand::Migrate => migrate().await,
         OperatorCommand::Config { command: ConfigCommand::Check } => {
@@ -83,6 +86,7 @@ pub async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Jobs { command } => jobs::run(command).await,
         OperatorCommand::Dlq { command } => dlq::run(command).await,
         OperatorCommand::Redrive(args) => redrive::run(args).await,
+        OperatorCommand::Settle(args) => settle::run(args).await,
         OperatorCommand::Tenants { command } => tenants::run(command).await,
         OperatorCommand::Keys { command } => tenants::run_keys(command).await,
         OperatorCommand::Routes { command } => tenants::run_routes(command).await,
@@ -107,8 +111,14 @@ async fn store() -> anyhow::Result<Store> {
 }
 
 async fn connect(connections: u32) -> anyhow::Result<Store> {
-    let Ok(url) = std::env::var("DATABASE_URL") else { bail!("DATABASE_URL is not set: the database of the service (local mode prints its own)") };
-    Store::connect(&url, connections, Duration::from_secs(5)).await.context("PostgreSQL (DATABASE_URL) can't be reached")
+    let Ok(url) = std::env::var("DATABASE_URL") else {
+        bail!(
+            "DATABASE_URL is not set: it names the database of the service (that of local mode stands in .waybill/dev.env)"
+        )
+    };
+    Store::connect(&url, connections, Duration::from_secs(5))
+        .await
+        .context("PostgreSQL (DATABASE_URL) can't be reached")
 }
 
 async fn migrate() -> anyhow::Result<ExitCode> {

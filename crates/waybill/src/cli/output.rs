@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use std::time::Duration;
 
 /// A table with aligned columns.
-pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|h| h.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -20,12 +20,12 @@ pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-pub fn time(at: DateTime<Utc>) -> String {
+pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// `3 d 4 h`, `12 m 5 s`, `8 s`.
-pub fn age(age: Duration) -> String {
+pub(crate) fn age(age: Duration) -> String {
     let s = age.as_secs();
     match s {
         0..60 => format!("{s} s"),
@@ -43,6 +43,9 @@ mod tests {
     fn columns_are_aligned_and_ages_are_short() {
         let text = table(&["a", "long"], &[vec!["xxx".into(), "y".into()]]);
         assert_eq!(text, "a    long\nxxx  y\n");
-        assert_eq!([8, 725, 7_260, 273_600].map(|s| age(Duration::from_secs(s))), ["8 s", "12 m 5 s", "2 h 1 m", "3 d 4 h"]);
+        assert_eq!(
+            [8, 725, 7_260, 273_600].map(|s| age(Duration::from_secs(s))),
+            ["8 s", "12 m 5 s", "2 h 1 m", "3 d 4 h"]
+        );
     }
 }

@@ -4,22 +4,22 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 /// One line of the configuration table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
-    pub name: &'static str,
-    pub default: String,
-    pub help: &'static str,
+pub(crate) struct Variable {
+    pub(crate) name: &'static str,
+    pub(crate) default: String,
+    pub(crate) help: &'static str,
 }
 
 impl Variable {
     /// As a Markdown table row.
-    pub fn row(&self) -> String {
+    pub(crate) fn row(&self) -> String {
         format!("| `{}` | {} | {} |", self.name, self.default, self.help)
     }
 }
 
 /// All problems of one environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigErrors(pub Vec<(String, String)>);
+pub(crate) struct ConfigErrors(pub Vec<(String, String)>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,16 +31,16 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// Where variables come from.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-pub struct Reader {
+pub(crate) struct Reader {
     get: Environment,
     errors: Vec<(String, String)>,
     variables: Vec<Variable>,
 }
 
 impl Reader {
-    pub fn new(get: Environment) -> Self {
+    pub(crate) fn new(get: Environment) -> Self {
         Self { get, errors: Vec::new(), variables: Vec::new() }
     }
 
@@ -49,20 +49,20 @@ impl Reader {
         (self.get)(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
     }
 
-    pub fn environment(&self) -> Environment {
+    pub(crate) fn environment(&self) -> Environment {
         self.get.clone()
     }
 
     /// A variable that is read elsewhere.
-    pub fn document(&mut self, name: &'static str, default: &str, help: &'static str) {
+    pub(crate) fn document(&mut self, name: &'static str, default: &str, help: &'static str) {
         self.variables.push(Variable { name, default: default.to_owned(), help });
     }
 
-    pub fn problem(&mut self, name: &str, problem: String) {
+    pub(crate) fn problem(&mut self, name: &str, problem: String) {
         self.errors.push((name.to_owned(), problem));
     }
 
-    pub fn required(&mut self, name: &'static str, help: &'static str) -> String {
+    pub(crate) fn required(&mut self, name: &'static str, help: &'static str) -> String {
         let value = self.value(name, "required".into(), help);
         if value.is_none() {
             self.problem(name, format!("is not set. {help}"));
@@ -70,17 +70,17 @@ impl Reader {
         value.unwrap_or_default()
     }
 
-    pub fn optional(&mut self, name: &'static str, help: &'static str) -> Option<String> {
+    pub(crate) fn optional(&mut self, name: &'static str, help: &'static str) -> Option<String> {
         self.value(name, "not set".into(), help)
     }
 
-    pub fn text(&mut self, name: &'static str, default: &str, help: &'static str) -> String {
+    pub(crate) fn text(&mut self, name: &'static str, default: &str, help: &'static str) -> String {
         self.value(name, format!("`{default}`"), help).unwrap_or_else(|| default.to_owned())
     }
 
     /// # Panics
     /// When the built-in default itself can't be read, which the tests would show.
-    pub fn parsed<T: FromStr>(&mut self, name: &'static str, default: &str, help: &'static str) -> T
+    pub(crate) fn parsed<T: FromStr>(&mut self, name: &'static str, default: &str, help: &'static str) -> T
     where
         T::Err: fmt::Display,
     {
@@ -91,7 +91,7 @@ impl Reader {
         })
     }
 
-    pub fn optional_parsed<T: FromStr>(&mut self, name: &'static str, help: &'static str) -> Option<T>
+    pub(crate) fn optional_parsed<T: FromStr>(&mut self, name: &'static str, help: &'static str) -> Option<T>
     where
         T::Err: fmt::Display,
     {
@@ -99,7 +99,12 @@ impl Reader {
         text.parse().map_err(|e| self.problem(name, format!("`{text}`: {e}"))).ok()
     }
 
-    pub fn number<T: FromStr + fmt::Display + Copy>(&mut self, name: &'static str, default: T, help: &'static str) -> T {
+    pub(crate) fn number<T: FromStr + fmt::Display + Copy>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        help: &'static str,
+    ) -> T {
         let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
         text.parse().unwrap_or_else(|_| {
             self.problem(name, format!("`{text}` is not a whole number"));
@@ -107,25 +112,17 @@ impl Reader {
         })
     }
 
-    pub fn millis(&mut self, name: &'static str, default: u64, help: &'static str) -> Duration {
+    pub(crate) fn millis(&mut self, name: &'static str, default: u64, help: &'static str) -> Duration {
         Duration::from_millis(self.number(name, default, help))
     }
 
-    pub fn flag(&mut self, name: &'static str, default: bool, help: &'static str) -> bool {
-        let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
-        text.parse().unwrap_or_else(|_| {
-            self.problem(name, format!("`{text}` is not true or false"));
-            default
-        })
-    }
-
-    pub fn variables(&self) -> &[Variable] {
+    pub(crate) fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
     /// # Errors
     /// Everything that was wrong.
-    pub fn finish<T>(self, value: T) -> Result<T, ConfigErrors> {
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, ConfigErrors> {
         if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
     }
 }

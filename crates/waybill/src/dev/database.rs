@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use std::{path::Path, time::Duration};
+use waybill_core::ports::{Lock as _, LockRequest};
 use waybill_services::{DataDir, Postgres, PostgresOptions, Progress};
 use waybill_store::Store;
 
@@ -19,7 +20,9 @@ pub(super) async fn find_or_start(dir: &Path) -> anyhow::Result<Database> {
                 println!("PostgreSQL: the one of DATABASE_URL");
                 return Ok(Database { url, own: None });
             }
-            Err(error) => println!("PostgreSQL: DATABASE_URL is set but does not answer ({error}); starting one of our own"),
+            Err(error) => {
+                println!("PostgreSQL: DATABASE_URL is set but does not answer ({error}); starting one of our own")
+            }
         }
     }
     let (data, cache) = (dir.join("postgres"), dir.join("cache"));
@@ -46,7 +49,13 @@ impl Database {
 /// The address in `REDIS_URL` when something answers there; without it the lock of the process is used.
 pub(super) async fn reachable_redis() -> Option<String> {
     let url = std::env::var("REDIS_URL").ok()?;
-    match waybill_redis::RedisLock::connect(&url).await {
+    // A release of nothing that exists is the cheapest question.
+    let nothing = LockRequest { key: "notif:is-anybody-there".into(), owner: String::new() };
+    let answer = match waybill_redis::RedisLock::connect(&url) {
+        Ok(lock) => lock.release(&[nothing]).await,
+        Err(error) => Err(error),
+    };
+    match answer {
         Ok(_) => {
             println!("Redis: the one of REDIS_URL");
             Some(url)

@@ -1,0 +1,105 @@
+//! How much load, for how long.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// The sizes of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Events of the counted phase.
+    pub(crate) events: usize,
+    /// Events of the phase through the second provider's adapter.
+    pub(crate) sendgrid_events: usize,
+    /// Events with a document each.
+    pub(crate) document_events: usize,
+    /// Events that come first and are not counted: connections, prepared statements, caches.
+    pub(crate) warm_up: usize,
+    /// Recipients of an event.
+    pub(crate) recipients: usize,
+    /// Recipients of further counted phases, reported only.
+    pub(crate) other_recipients: Vec<usize>,
+    /// Events posted per second in the latency phase.
+    pub(crate) rate: u32,
+    /// Length of the latency phase.
+    pub(crate) latency: Duration,
+    /// How long the process is left alone before its memory is read.
+    pub(crate) idle: Duration,
+    /// The whole run, servers and build apart.
+    pub(crate) limit: Duration,
+}
+
+/// Posts in flight at once in a closed loop.
+pub(crate) const POSTERS: usize = 16;
+/// Deliveries accepted and not yet sent that a closed loop keeps: more than the binary's worker has in flight, so that it never waits
+/// for the load, and few enough that the queue's depth is not what is measured.
+pub(crate) const BACKLOG: usize = 1_000;
+
+impl Plan {
+    fn quick() -> Self {
+        Self {
+            events: 600,
+            sendgrid_events: 300,
+            document_events: 100,
+            warm_up: 100,
+            recipients: 10,
+            other_recipients: Vec::new(),
+            rate: 20,
+            latency: Duration::from_secs(12),
+            idle: Duration::from_secs(5),
+            limit: Duration::from_secs(175),
+        }
+    }
+
+    fn full() -> Self {
+        Self {
+            events: 3_000,
+            sendgrid_events: 1_000,
+            document_events: 300,
+            other_recipients: vec![1, 100],
+            latency: Duration::from_secs(60),
+            idle: Duration::from_secs(20),
+            limit: Duration::from_secs(900),
+            ..Self::quick()
+        }
+    }
+
+    /// Reads `--quick` and `--rate N`.
+    pub(crate) fn from_words(words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut plan = Self::full();
+        let mut rate = None;
+        for word in words {
+            match word.split_once('=') {
+                None if word == "--quick" => plan = Self::quick(),
+                Some(("--rate", number)) => rate = Some(number.parse::<u32>()?.clamp(1, 1_000)),
+                None | Some(_) => bail!("unknown argument {word:?}: --quick, --rate=EVENTS_PER_SECOND"),
+            }
+        }
+        plan.rate = rate.unwrap_or(plan.rate);
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &str) -> Result<Plan> {
+        Plan::from_words(words.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_quick_run_still_counts_six_thousand_deliveries() {
+        let quick = plan("--rate=5 --quick").unwrap();
+        assert!(quick.events * quick.recipients >= 6_000);
+        assert_eq!((quick.recipients, quick.rate), (10, 5));
+        assert!(quick.limit < Duration::from_secs(180));
+    }
+
+    #[test]
+    fn unknown_words_are_refused() {
+        assert!(plan("--fast").is_err());
+        assert!(plan("--rate=fast").is_err());
+        assert!(plan("--quick=yes").is_err());
+    }
+}

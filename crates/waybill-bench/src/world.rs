@@ -1,0 +1,188 @@
+//! What surrounds the process: a migrated and seeded database, and the providers.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use waybill_core::{
+    ids::{KeyId, RouteId, TenantId},
+    mail::MailTemplate,
+    route::RouteSpec,
+};
+use waybill_crypto::ApiKey;
+use waybill_sink::{Sink, SinkConfig};
+use waybill_store::{NewApiKey, Store};
+
+/// Mails that the sink keeps: those of the longest phase, which the latencies are read from.
+const MAX_MAILS: usize = 100_000;
+
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) sink: Sink,
+    pub(crate) sink_url: String,
+    pub(crate) database_url: String,
+    pub(crate) redis_url: String,
+    /// The binary under test.
+    pub(crate) binary: PathBuf,
+    /// Logs and documents of this run.
+    pub(crate) folder: PathBuf,
+    pub(crate) key: String,
+    pub(crate) api: SocketAddr,
+    pub(crate) ops: SocketAddr,
+    pub(crate) http: reqwest::Client,
+}
+
+/// What an event asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A plain mail.
+    Note,
+    /// A mail with a PDF that is rendered for this event.
+    Order,
+}
+
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).with_context(|| format!("{name} is not set: run `cargo xtask bench`"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the bench is a process of its own and its ids decide nothing")]
+fn new_id() -> Uuid {
+    Uuid::now_v7()
+}
+
+fn free_address() -> Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
+    listener.local_addr().context("reading a port")
+}
+
+impl World {
+    pub(crate) async fn make() -> Result<World> {
+        let database_url = variable("DATABASE_URL")?;
+        let store =
+            Store::connect(&database_url, 4, Duration::from_secs(10)).await.context("connecting to PostgreSQL")?;
+        store.migrate().await.context("migrating")?;
+        let key = seed(&store).await.context("seeding the tenant")?;
+        let (sink, sink_url) = start_sink().await?;
+        let folder = PathBuf::from(variable("WAYBILL_BENCH_DIR")?).join(std::process::id().to_string());
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(World {
+            store,
+            sink,
+            sink_url,
+            database_url,
+            redis_url: variable("REDIS_URL")?,
+            binary: variable("WAYBILL_BIN")?.into(),
+            folder,
+            key,
+            api: free_address()?,
+            ops: free_address()?,
+            http: reqwest::Client::builder()
+                .timeout(Duration::from_secs(20))
+                .build()
+                .context("making an HTTP client")?,
+        })
+    }
+
+    /// Forgets what the providers saw, between phases.
+    pub(crate) fn forget(&self) {
+        self.sink.clear_mailbox();
+        self.sink.reset_counts();
+    }
+
+    /// Removes logs and documents. Only after a good run: a bad one leaves them to be read.
+    pub(crate) fn tidy(&self) {
+        // What can't be removed is in the target folder and in nobody's way.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn mail(subject: &str) -> MailTemplate {
+    let text = "Hello {name},\n\nthis is a note.".to_owned();
+    MailTemplate { from: "orders@shop.example".into(), from_name: "Shop".into(), subject: subject.into(), text }
+}
+
+/// A tenant with two routes; returns its API key.
+async fn seed(store: &Store) -> Result<String> {
+    let tenant = store.ensure_tenant(TenantId(new_id()), "bench", None).await?;
+    let note = RouteSpec {
+        channel: "email".into(),
+        document: None,
+        recipients: None,
+        dedupe: true,
+        on_unknown: None,
+        mail: mail("{subject}"),
+    };
+    let order = RouteSpec { document: Some("purchase_order".into()), ..note.clone() };
+    store.put_route(tenant, RouteId(new_id()), "note.posted", &note).await?;
+    store.put_route(tenant, RouteId(new_id()), "order.placed", &order).await?;
+    let key = ApiKey::random(false)?;
+    let id = KeyId(new_id());
+    let (key_hash, prefix, scopes) = (key.hash(), key.hint().to_owned(), vec!["events:write".to_owned()]);
+    store.insert_api_key(&NewApiKey { id, tenant, key_hash, prefix, scopes, expires_at: None }).await?;
+    Ok(key.expose().to_owned())
+}
+
+/// Without provider events: what they cost depends on the account, and it is not part of sending.
+async fn start_sink() -> Result<(Sink, String)> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.context("a port for the sink")?;
+    let url = format!("http://{}", listener.local_addr().context("the sink's port")?);
+    let sink = Sink::new(SinkConfig { max_mails: MAX_MAILS, ..SinkConfig::default() });
+    // Never cancelled: it serves until this process ends.
+    tokio::spawn(sink.clone().serve(listener, CancellationToken::new()));
+    Ok((sink, url))
+}
+
+/// Event number `n` of a phase. Its subject is its own, so no two events of a run share an identity, and it is also the mail's subject,
+/// by which a mail is matched with its post.
+pub(crate) fn event(kind: Kind, phase: &str, n: usize, recipients: usize) -> Value {
+    let id = subject(phase, n);
+    let recipients: Vec<Value> = (0..recipients)
+        .map(|i| json!({"email": format!("r{i}@example.test"), "name": format!("Recipient {i}")}))
+        .collect();
+    match kind {
+        Kind::Note => json!({
+            "id": id, "source": "/bench", "type": "note.posted", "subject": id, "recipients": recipients, "data": {"text": "A note."}
+        }),
+        Kind::Order => {
+            let mut order = example_order();
+            order["id"] = json!(id);
+            order["subject"] = json!(id);
+            order["recipients"] = json!(recipients);
+            order["data"]["order_number"] = json!(id);
+            order
+        }
+    }
+}
+
+fn example_order() -> Value {
+    serde_json::from_str(include_str!("../../../examples/purchase-order.json")).unwrap_or_default()
+}
+
+pub(crate) fn subject(phase: &str, n: usize) -> String {
+    format!("{phase}-{n}")
+}
+
+/// The number in a subject of this phase.
+pub(crate) fn number(phase: &str, subject: &str) -> Option<usize> {
+    subject.strip_prefix(phase)?.strip_prefix('-')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_found_again_by_its_subject() {
+        for kind in [Kind::Note, Kind::Order] {
+            let event = event(kind, "load", 17, 3);
+            assert_eq!(number("load", event["subject"].as_str().unwrap()), Some(17));
+            assert_eq!(event["recipients"].as_array().unwrap().len(), 3);
+            assert!(event["data"].is_object() && event["type"].is_string());
+        }
+        assert_eq!(number("load", "warm-1"), None);
+    }
+}

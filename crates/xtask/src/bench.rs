@@ -1,0 +1,58 @@
+//! `cargo xtask bench`: what a delivery costs, counted against the promises.
+//!
+//! Servers and build are here; the load, the counting and the promises are in `waybill-bench`, which drives the released binary.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use waybill_services::{DataDir, Postgres, PostgresOptions, Progress, Redis, RedisOptions};
+
+use crate::args::Args;
+use crate::workspace::{self, Stopwatch};
+
+pub(crate) const HELP: &str = "\
+bench [--quick] [--rate N]
+                          builds the release, counts what a delivery costs (queue, PostgreSQL and Redis round trips, memory), measures
+                          speed, and ends with one line of JSON; fails when a promise is broken (see docs/benchmarks.md)
+    --quick               under three minutes after the build
+    --rate N              events per second of the latency phase";
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    let quick = args.flag("--quick");
+    let rate = args.value("--rate")?;
+    args.finish()?;
+    let watch = Stopwatch::start();
+    watch.heading("the release build");
+    let built = workspace::cargo(["build", "--release", "--locked", "-p", "waybill", "-p", "waybill-bench"])
+        .env("SQLX_OFFLINE", "true")
+        .status()
+        .context("running cargo build")?;
+    ensure!(built.success(), "the release build failed");
+    watch.heading("PostgreSQL and Redis");
+    let folder = workspace::target().join("services");
+    let postgres = start_postgres(&folder)?;
+    let redis = Redis::start(&RedisOptions::new(folder.join("cache"))).context("starting Redis")?;
+    watch.heading("load");
+    let binaries = workspace::target().join("release");
+    let mut driver = Command::new(binaries.join("waybill-bench"));
+    driver.args(quick.then_some("--quick")).args(rate.map(|rate| format!("--rate={rate}")));
+    driver.env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
+    driver.env("WAYBILL_BIN", binaries.join("waybill")).env("WAYBILL_BENCH_DIR", workspace::target().join("bench"));
+    let status = driver.status().context("running waybill-bench")?;
+    eprintln!("\n== done ({:.0} s)", watch.seconds());
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// A server of our own, whatever the environment names: its durability is that of production (`fsync` and `synchronous_commit` are on
+/// by default), and nobody else's load is in the numbers. Its view of statements is a check of our counters, and it can do without.
+fn start_postgres(folder: &std::path::Path) -> Result<Postgres> {
+    let start = |libraries: &str| {
+        let mut options = PostgresOptions::new(DataDir::Temporary(folder.join("data")), folder.join("cache"));
+        options.settings = vec![("shared_preload_libraries".to_owned(), libraries.to_owned())];
+        options.progress = Progress::new(|step| eprintln!("   {step}"));
+        Postgres::start(&options)
+    };
+    let postgres = start("pg_stat_statements").or_else(|_| start("")).context("starting PostgreSQL")?;
+    eprintln!("   PostgreSQL {} started (pid {}), fsync on", postgres.major(), postgres.pid());
+    Ok(postgres)
+}
