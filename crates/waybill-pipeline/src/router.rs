@@ -144,9 +144,15 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     if !finished.is_empty() {
         warn!(jobs = finished.len(), "router.unknown_jobs");
     }
-    let decided: Vec<RoutedJob> =
-        jobs.iter().filter(|job| job.state == JobState::Pending).map(|job| decide(context, job)).collect();
-    let failed = record(context, &decided).await?;
+    let (readable, unreadable): (Vec<_>, Vec<_>) =
+        jobs.iter().filter(|job| job.state == JobState::Pending).partition(|job| job.unreadable_route.is_none());
+    let decided: Vec<RoutedJob> = readable.into_iter().map(|job| decide(context, job)).collect();
+    let mut failed = record(context, &decided).await?;
+    // A route that this build can't read (a newer one wrote it) must not be passed over in silence: its jobs wait for who can.
+    for job in unreadable {
+        error!(job = %job.job, problem = job.unreadable_route, "router.route_unreadable");
+        failed.insert(job.job);
+    }
     let sendable: Vec<JobId> = jobs.iter().map(|job| job.job).filter(|job| !failed.contains(job)).collect();
     if decided.iter().any(|job| !job.plan.documents.is_empty()) {
         context.documents_bell.notify_waiters();
