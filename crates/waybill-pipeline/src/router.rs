@@ -144,9 +144,14 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     if !finished.is_empty() {
         warn!(jobs = finished.len(), "router.unknown_jobs");
     }
-    let decided: Vec<RoutedJob> =
-        jobs.iter().filter(|job| job.state == JobState::Pending).map(|job| decide(context, job)).collect();
-    let failed = record(context, &decided).await?;
+    let undecidable: HashSet<JobId> = jobs.iter().filter(|job| is_undecidable(job)).map(|job| job.job).collect();
+    let decided: Vec<RoutedJob> = jobs
+        .iter()
+        .filter(|job| job.state == JobState::Pending && !undecidable.contains(&job.job))
+        .map(|job| decide(context, job))
+        .collect();
+    let mut failed = record(context, &decided).await?;
+    failed.extend(undecidable);
     let sendable: Vec<JobId> = jobs.iter().map(|job| job.job).filter(|job| !failed.contains(job)).collect();
     if decided.iter().any(|job| !job.plan.documents.is_empty()) {
         context.documents_bell.notify_waiters();
@@ -159,6 +164,14 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     }
     finished.extend(sendable.into_iter().filter(|job| !unsent.contains(job)));
     Ok(finished)
+}
+
+/// A route that a newer build wrote: whoever decides without it loses its recipients for good. The message comes back, and the job stays
+/// PENDING until a process that can read all of its routes takes it.
+fn is_undecidable(job: &RoutableJob) -> bool {
+    let Some(route) = job.unreadable_route.as_deref().filter(|_| job.state == JobState::Pending) else { return false };
+    error!(job = %job.job, route, "router.unreadable_route");
+    true
 }
 
 fn decide(context: &Context, job: &RoutableJob) -> RoutedJob {
@@ -279,3 +292,6 @@ pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(Ten
     }
     taken
 }
+
+#[cfg(test)]
+mod tests;
