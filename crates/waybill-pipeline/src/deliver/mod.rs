@@ -109,10 +109,7 @@ impl Deliverer {
                     let context = context.clone();
                     async move {
                         match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
-                            Ok(claims) => {
-                                let mut claims: std::collections::HashMap<_, _> = claims.into_iter().collect();
-                                requests.iter().map(|r| Ok(claims.remove(&r.delivery))).collect()
-                            }
+                            Ok(claims) => in_their_order(&requests, claims).into_iter().map(Ok).collect(),
                             Err(error) => refused(&requests, "deliver.claim_failed", &error),
                         }
                     }
@@ -151,7 +148,17 @@ impl Deliverer {
     }
 }
 
+/// The answers in the places of their requests. The store answers in order and leaves out what does not exist. Two messages of one delivery
+/// may meet in one statement: then one is granted and the other is not, and they must not be mixed up.
+fn in_their_order(requests: &[ClaimRequest], claims: Vec<(DeliveryId, Claim)>) -> Vec<Option<Claim>> {
+    let mut claims = claims.into_iter().peekable();
+    requests.iter().map(|r| claims.next_if(|(id, _)| *id == r.delivery).map(|(_, claim)| claim)).collect()
+}
+
 fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
     tracing::warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
     requests.iter().map(|_| Err(Unavailable)).collect()
 }
+
+#[cfg(test)]
+mod tests;

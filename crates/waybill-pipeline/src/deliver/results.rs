@@ -23,17 +23,42 @@ const KEEP_TRYING: Duration = Duration::from_secs(600);
 
 /// One statement for all results that are there. Each is told whether its claim was still held.
 pub(super) async fn record(context: Arc<Context>, results: Vec<Arc<AttemptResult>>) -> Vec<Result<bool, Unavailable>> {
-    let rows: Vec<AttemptResult> = results.iter().map(|r| AttemptResult::clone(r)).collect();
-    match context.store.record_results(&rows).await {
+    let deliveries: Vec<DeliveryId> = results.iter().map(|r| r.delivery).collect();
+    let mut answers = vec![Err(Unavailable); results.len()];
+    for round in rounds(&deliveries) {
+        let rows: Vec<AttemptResult> = round.iter().map(|i| AttemptResult::clone(&results[*i])).collect();
+        for (index, answer) in round.into_iter().zip(record_rows(&context, &rows).await) {
+            answers[index] = answer;
+        }
+    }
+    answers
+}
+
+/// Positions, parted so that no delivery stands twice in one part: the store answers by delivery, and of an attempt that overslept and
+/// its successor only one holds the claim.
+pub(super) fn rounds(deliveries: &[DeliveryId]) -> Vec<Vec<usize>> {
+    let mut open: Vec<usize> = (0..deliveries.len()).collect();
+    let mut rounds = Vec::new();
+    while !open.is_empty() {
+        let mut seen = HashSet::new();
+        let (now, later): (Vec<_>, Vec<_>) = open.into_iter().partition(|i| seen.insert(deliveries[*i]));
+        rounds.push(now);
+        open = later;
+    }
+    rounds
+}
+
+async fn record_rows(context: &Context, rows: &[AttemptResult]) -> Vec<Result<bool, Unavailable>> {
+    match context.store.record_results(rows).await {
         Ok(held) => {
             let held: HashSet<DeliveryId> = held.into_iter().collect();
-            results.iter().map(|r| Ok(held.contains(&r.delivery))).collect()
+            rows.iter().map(|r| Ok(held.contains(&r.delivery))).collect()
         }
         Err(error) if !error.is_unavailable() && rows.len() > 1 => {
             // One bad row must not spoil its batch: each alone.
             warn!(rows = rows.len(), error = &error as &dyn std::error::Error, "deliver.record_refused");
             let mut answers = Vec::with_capacity(rows.len());
-            for row in &rows {
+            for row in rows {
                 answers.push(match context.store.record_results(std::slice::from_ref(row)).await {
                     Ok(held) => Ok(held.contains(&row.delivery)),
                     Err(error) => {
@@ -46,7 +71,7 @@ pub(super) async fn record(context: Arc<Context>, results: Vec<Arc<AttemptResult
         }
         Err(error) => {
             warn!(rows = rows.len(), error = &error as &dyn std::error::Error, "deliver.record_failed");
-            results.iter().map(|_| Err(Unavailable)).collect()
+            rows.iter().map(|_| Err(Unavailable)).collect()
         }
     }
 }
@@ -58,6 +83,8 @@ impl Deliverer {
         let Some(held) = self.record_until_it_is(result.clone()).await else { return };
         if !held {
             self.record_late(&result, finished.overslept).await;
+            // A late acceptance may have made it SENT.
+            let _ = self.finished_jobs.send(delivery.job);
             self.acknowledge(ticket);
             return;
         }
