@@ -42,7 +42,12 @@ pub(crate) async fn balance(world: &World, process: &mut Waybill, wanted: u64) -
     Ok((compare(wanted, open, deliveries.values(), identities.values()), last))
 }
 
-fn compare<'a>(wanted: u64, open: u64, deliveries: impl Iterator<Item = &'a u64>, identities: impl Iterator<Item = &'a u64>) -> Books {
+fn compare<'a>(
+    wanted: u64,
+    open: u64,
+    deliveries: impl Iterator<Item = &'a u64>,
+    identities: impl Iterator<Item = &'a u64>,
+) -> Books {
     let (mut distinct, mut repeats) = (0, 0);
     for count in deliveries {
         distinct += 1;

@@ -109,7 +109,8 @@ async fn post(world: &World, load: &Load, n: usize) -> Result<()> {
     let url = format!("http://{}/events", world.api);
     let mut said = String::new();
     for _ in 0..20 {
-        let answer = world.http.post(&url).bearer_auth(&world.key).json(&event).send().await.context("posting an event")?;
+        let answer =
+            world.http.post(&url).bearer_auth(&world.key).json(&event).send().await.context("posting an event")?;
         let status = answer.status().as_u16();
         if status == 202 {
             return Ok(());

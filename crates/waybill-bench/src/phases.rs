@@ -58,11 +58,17 @@ impl Bench<'_> {
         self.cold(&mut process).await?;
         self.warm_up(&mut process, "warm").await?;
         let memory = process.watch_memory();
-        self.report.load = self.counted(&mut process, &self.notes("load", self.plan.events, self.plan.recipients)).await?;
+        self.report.load =
+            self.counted(&mut process, &self.notes("load", self.plan.events, self.plan.recipients)).await?;
         self.other_recipients(&mut process).await?;
         self.latency(&mut process).await?;
         self.report.rss_mb = memory.most_mb();
-        let orders = Load { kind: Kind::Order, phase: "order", events: self.plan.document_events, recipients: self.plan.recipients };
+        let orders = Load {
+            kind: Kind::Order,
+            phase: "order",
+            events: self.plan.document_events,
+            recipients: self.plan.recipients,
+        };
         self.report.with_document = self.counted(&mut process, &orders).await?;
         self.report.rss_after_mb = process.rss_mb()?;
         self.report.log_complaints = process.complaints();
@@ -144,7 +150,7 @@ impl Bench<'_> {
         if let Some(seen) = &seen {
             eprintln!("{}", statements::table(seen, wanted));
         }
-        let calls = seen.map(|seen| seen.iter().map(|statement| statement.calls).sum::<u64>() as f64);
+        let calls = seen.map(|seen| statements::calls(&seen) as f64);
         let counted = Counted::new(wanted, &cost, calls, per_second(wanted, last - started));
         say(&format!("{}: {counted}", load.phase));
         Ok(counted)
@@ -158,7 +164,12 @@ impl Bench<'_> {
         let (books, _) = books::balance(&self.world, process, load.deliveries()).await?;
         self.close(&books)?;
         let found = open.latencies(&self.world, load.phase);
-        ensure!(found.len() as u64 == load.deliveries(), "{} mails have a known post, not {}", found.len(), load.deliveries());
+        ensure!(
+            found.len() as u64 == load.deliveries(),
+            "{} mails have a known post, not {}",
+            found.len(),
+            load.deliveries()
+        );
         let latency = Latency {
             rate: self.plan.rate,
             p50_ms: percentile(&found, 0.50),
@@ -166,7 +177,10 @@ impl Bench<'_> {
             p99_ms: percentile(&found, 0.99),
             latest_start_ms: open.latest_start.as_secs_f64() * 1_000.0,
         };
-        say(&format!("{} events/s, open loop: p50 {:.0} ms, p95 {:.0} ms", latency.rate, latency.p50_ms, latency.p95_ms));
+        say(&format!(
+            "{} events/s, open loop: p50 {:.0} ms, p95 {:.0} ms",
+            latency.rate, latency.p50_ms, latency.p95_ms
+        ));
         self.report.latency = latency;
         Ok(())
     }

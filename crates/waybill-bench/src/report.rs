@@ -133,7 +133,10 @@ impl Report {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let budgets = self.budgets().into_iter().map(|budget| (budget.0.to_owned(), json!({"bound": budget.2, "kept": kept(&budget)})));
+        let budgets = self
+            .budgets()
+            .into_iter()
+            .map(|budget| (budget.0.to_owned(), json!({"bound": budget.2, "kept": kept(&budget)})));
         let recipients = self.recipients.iter().map(|(count, counted)| (count.to_string(), counted.json()));
         json!({
             "complete": self.complete,
@@ -202,7 +205,20 @@ mod tests {
     #[test]
     fn the_keys_that_are_read_by_others_are_there() {
         let json = report(400.0, 40.0, 0).to_json();
-        for key in ["queue_requests", "pg_round_trips", "redis_round_trips", "deliveries_per_s", "p95_ms", "rss_mb", "idle_rss_mb", "deliveries", "lost", "duplicates", "cold", "budgets"] {
+        for key in [
+            "queue_requests",
+            "pg_round_trips",
+            "redis_round_trips",
+            "deliveries_per_s",
+            "p95_ms",
+            "rss_mb",
+            "idle_rss_mb",
+            "deliveries",
+            "lost",
+            "duplicates",
+            "cold",
+            "budgets",
+        ] {
             assert!(!json[key].is_null(), "{key}");
         }
         assert_eq!(json["pg_round_trips"], json!(0.4));

@@ -62,7 +62,8 @@ fn free_address() -> Result<SocketAddr> {
 impl World {
     pub(crate) async fn make() -> Result<World> {
         let database_url = variable("DATABASE_URL")?;
-        let store = Store::connect(&database_url, 4, Duration::from_secs(10)).await.context("connecting to PostgreSQL")?;
+        let store =
+            Store::connect(&database_url, 4, Duration::from_secs(10)).await.context("connecting to PostgreSQL")?;
         store.migrate().await.context("migrating")?;
         let key = seed(&store).await.context("seeding the tenant")?;
         let (sink, sink_url) = start_sink().await?;
@@ -79,7 +80,10 @@ impl World {
             key,
             api: free_address()?,
             ops: free_address()?,
-            http: reqwest::Client::builder().timeout(Duration::from_secs(20)).build().context("making an HTTP client")?,
+            http: reqwest::Client::builder()
+                .timeout(Duration::from_secs(20))
+                .build()
+                .context("making an HTTP client")?,
         })
     }
 
@@ -104,7 +108,14 @@ fn mail(subject: &str) -> MailTemplate {
 /// A tenant with two routes; returns its API key.
 async fn seed(store: &Store) -> Result<String> {
     let tenant = store.ensure_tenant(TenantId(new_id()), "bench", None).await?;
-    let note = RouteSpec { channel: "email".into(), document: None, recipients: None, dedupe: true, on_unknown: None, mail: mail("{subject}") };
+    let note = RouteSpec {
+        channel: "email".into(),
+        document: None,
+        recipients: None,
+        dedupe: true,
+        on_unknown: None,
+        mail: mail("{subject}"),
+    };
     let order = RouteSpec { document: Some("purchase_order".into()), ..note.clone() };
     store.put_route(tenant, RouteId(new_id()), "note.posted", &note).await?;
     store.put_route(tenant, RouteId(new_id()), "order.placed", &order).await?;
@@ -129,8 +140,9 @@ async fn start_sink() -> Result<(Sink, String)> {
 /// by which a mail is matched with its post.
 pub(crate) fn event(kind: Kind, phase: &str, n: usize, recipients: usize) -> Value {
     let id = subject(phase, n);
-    let recipients: Vec<Value> =
-        (0..recipients).map(|i| json!({"email": format!("r{i}@example.test"), "name": format!("Recipient {i}")})).collect();
+    let recipients: Vec<Value> = (0..recipients)
+        .map(|i| json!({"email": format!("r{i}@example.test"), "name": format!("Recipient {i}")}))
+        .collect();
     match kind {
         Kind::Note => json!({
             "id": id, "source": "/bench", "type": "note.posted", "subject": id, "recipients": recipients, "data": {"text": "A note."}
