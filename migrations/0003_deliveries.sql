@@ -87,7 +87,7 @@ CREATE INDEX deliveries_due ON deliveries (due_at) WHERE due_at IS NOT NULL;
 -- What of a job is still open: without it each look at a job of 10,000 recipients would read all of them.
 CREATE INDEX deliveries_open_by_job ON deliveries (job_id, id) WHERE due_at IS NOT NULL;
 CREATE INDEX deliveries_dead ON deliveries (id) WHERE dead_lettered_at IS NOT NULL;
-CREATE INDEX deliveries_by_recipient ON deliveries (tenant_id, recipient_key) WHERE recipient_key <> '';
+CREATE INDEX deliveries_by_recipient ON deliveries (recipient_key, tenant_id) WHERE recipient_key <> '';
 CREATE INDEX deliveries_waiting ON deliveries (document_id) WHERE state = 'WAITING_DOCUMENT';
 
 -- The send log and the claims: one row per identity that was ever claimed. The primary key is what makes two workers one sender.

@@ -3,6 +3,8 @@
 //!
 //! `cargo xtask crash --times 20` runs each of them twenty times.
 
+#![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
+
 mod support;
 
 use serde_json::json;
@@ -64,7 +66,11 @@ async fn after_commit_before_publish() {
     gate.somebody_waits().await;
     process.kill();
     gate.open_after_death("queue_messages").await;
-    assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue = 'main'").await, 0, "it was not published");
+    assert_eq!(
+        world.count("SELECT count(*) FROM queue_messages WHERE queue = 'main'").await,
+        0,
+        "it was not published"
+    );
     assert_eq!(world.count("SELECT count(*) FROM outbox").await, 1, "the outbox remembers");
     let _again = world.start("all").await;
     world.all_sent_once(&[job]).await;
@@ -113,7 +119,10 @@ async fn after_claim_before_call() {
     assert_eq!(world.sink.accepted(), 0);
     let _again = world.start("all").await;
     world.all_sent_once(std::slice::from_ref(&job)).await;
-    assert!(world.count("SELECT count(*) FROM attempts WHERE outcome = 'crashed'").await > 0, "the attempt that never ended is on record");
+    assert!(
+        world.count("SELECT count(*) FROM attempts WHERE outcome = 'crashed'").await > 0,
+        "the attempt that never ended is on record"
+    );
     world.close().await;
 }
 
@@ -201,8 +210,13 @@ async fn message_lost() {
     let mut api = world.start("api").await;
     let mut router = world.start("router").await;
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
-    world.until("messages", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery'", |n| n == RECIPIENTS as i64).await;
-    sqlx::query("DELETE FROM queue_messages WHERE queue = 'delivery'").execute(&world.db.pool).await.expect("loses the messages");
+    world
+        .until("messages", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery'", |n| n == RECIPIENTS as i64)
+        .await;
+    sqlx::query("DELETE FROM queue_messages WHERE queue = 'delivery'")
+        .execute(&world.db.pool)
+        .await
+        .expect("loses the messages");
     router.kill();
     api.kill();
     let _again = world.start("all").await;
@@ -230,7 +244,7 @@ async fn group_commit() {
     let world = World::new().await;
     let _process = world.start("all").await;
     let bad = json!({"id": "bad", "source": "/tests", "type": "note.posted", "data": {"name": "Ana\u{0}"}});
-    let repeated = world.note("same", "s0", 1);
+    let repeated = world.note("same", "of the repeated one", 1);
     let other = {
         let mut other = repeated.clone();
         other["data"]["text"] = json!("changed");
@@ -285,15 +299,28 @@ async fn poisonous_delivery() {
     let _router = world.start("router").await;
     let _scheduler = world.start("scheduler").await;
     // One address makes its worker hang in the call, where it is killed; the others are served.
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::TimeoutBeforeAccept).for_recipient("r0@"), Fault::new(Provider::Sendgrid, FaultKind::TimeoutBeforeAccept).for_recipient("r0@")]);
+    world.sink.set_faults(vec![
+        Fault::new(Provider::Ses, FaultKind::TimeoutBeforeAccept).for_recipient("r0@"),
+        Fault::new(Provider::SendGrid, FaultKind::TimeoutBeforeAccept).for_recipient("r0@"),
+    ]);
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
     for crash in 0..3 {
         let mut worker = world.start("worker").await;
         world.until("a claim by this worker", "SELECT count(*) FROM attempts a JOIN deliveries d ON d.id = a.delivery_id WHERE d.recipient LIKE 'r0@%' AND a.ended_at IS NULL", |n| n == 1).await;
         // Its neighbours are recorded before it dies, but for the first round.
-        world.until("the neighbours", "SELECT count(*) FROM deliveries WHERE recipient NOT LIKE 'r0@%' AND sent_at IS NOT NULL", |n| n == RECIPIENTS as i64 - 1).await;
+        world
+            .until(
+                "the neighbours",
+                "SELECT count(*) FROM deliveries WHERE recipient NOT LIKE 'r0@%' AND sent_at IS NOT NULL",
+                |n| n == RECIPIENTS as i64 - 1,
+            )
+            .await;
         worker.kill();
-        world.until("the crash on record", "SELECT crashes::bigint FROM deliveries WHERE recipient LIKE 'r0@%'", |n| n == crash + 1).await;
+        world
+            .until("the crash on record", "SELECT crashes::bigint FROM deliveries WHERE recipient LIKE 'r0@%'", |n| {
+                n == crash + 1
+            })
+            .await;
     }
     let _worker = world.start("worker").await;
     let finished = world.finished(&job).await;

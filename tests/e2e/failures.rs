@@ -14,7 +14,7 @@ async fn an_answer_without_a_message_id_is_no_success_the_mail_arrives_through_s
     let finished = world.finished(&job).await;
     assert_eq!(finished["status"], "COMPLETED", "{finished:#}");
     world.all_sent_once(&[job]).await;
-    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::Sendgrid));
+    assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::SendGrid));
     world.close().await;
 }
 
@@ -24,7 +24,7 @@ async fn a_timeout_after_acceptance_is_settled_by_the_provider_s_event() {
     let _process = world.start("all").await;
     world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::TimeoutAfterAccept).times(3)]);
     let job = world.accept(&world.note("e1", "s1", 3)).await;
-    world.all_sent_once(&[job.clone()]).await;
+    world.all_sent_once(std::slice::from_ref(&job)).await;
     assert!(world.sink.mails().iter().all(|mail| mail.provider == Provider::Ses), "nobody asked SendGrid");
     world.close().await;
 }
@@ -40,12 +40,21 @@ async fn under_hold_an_unknown_outcome_is_never_sent_again_by_itself() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(states(&world.job(&job).await), ["UNKNOWN"]);
     assert_eq!(world.sink.requests("sendgrid"), 0);
+    // A person looked it up: the provider does not have it.
+    let delivery = world.job(&job).await["deliveries"]["data"][0]["delivery_id"].as_str().expect("an id").to_owned();
+    world.sink.set_faults(Vec::new());
+    cli(&world, &["settle", &delivery, "--resend"]);
+    world.all_sent_once(std::slice::from_ref(&job)).await;
     world.close().await;
 }
 
 /// Runs the operator's command line against a world.
 fn cli(world: &World, args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_waybill")).args(args).env("DATABASE_URL", &world.db.url).output().expect("runs waybill");
+    let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
+        .args(args)
+        .env("DATABASE_URL", &world.db.url)
+        .output()
+        .expect("runs waybill");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
@@ -54,15 +63,30 @@ fn cli(world: &World, args: &[&str]) -> String {
 async fn when_every_provider_fails_until_attempts_run_out_it_is_a_dead_letter_that_redrive_sends_once() {
     let world = World::new().await;
     let process = world.start("all").await;
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    world.sink.set_faults(vec![
+        Fault::new(Provider::Ses, FaultKind::Http500),
+        Fault::new(Provider::SendGrid, FaultKind::Http500),
+    ]);
     let job = world.accept(&world.note("e1", "s1", 2)).await;
     let finished = world.finished(&job).await;
     assert_eq!((finished["status"].as_str(), states(&finished)), (Some("FAILED"), vec!["FAILED"; 2]));
     let delivery = &finished["deliveries"]["data"][0];
-    assert_eq!((delivery["reason"].as_str(), delivery["dead_lettered"].as_bool()), (Some("providers_exhausted"), Some(true)));
+    assert_eq!(
+        (delivery["reason"].as_str(), delivery["dead_lettered"].as_bool()),
+        (Some("providers_exhausted"), Some(true))
+    );
     assert!(delivery["explanation"].as_str().is_some_and(|words| words.len() > 30), "{delivery:#}");
-    world.until("entries on the dead-letter queue", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'", |n| n == 2).await;
-    assert!(process.log().contains("ALERT") && process.log().contains("waybill dlq list"), "an alert line with the next command");
+    world
+        .until(
+            "entries on the dead-letter queue",
+            "SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'",
+            |n| n == 2,
+        )
+        .await;
+    assert!(
+        process.log().contains("ALERT") && process.log().contains("waybill dlq list"),
+        "an alert line with the next command"
+    );
 
     world.sink.set_faults(Vec::new());
     let dry = cli(&world, &["redrive", "--dry-run", "--json"]);
@@ -70,10 +94,11 @@ async fn when_every_provider_fails_until_attempts_run_out_it_is_a_dead_letter_th
     assert_eq!((dry["matched"].as_u64(), dry["queued"].as_u64()), (Some(2), Some(0)), "{dry}");
     assert_eq!(world.sink.accepted(), 0);
     cli(&world, &["redrive", "--yes"]);
-    world.all_sent_once(&[job.clone()]).await;
+    world.all_sent_once(std::slice::from_ref(&job)).await;
     assert_eq!(world.finished(&job).await["status"], "COMPLETED");
     // A second redrive finds nothing to do, and nothing is left on the dead-letter queue.
-    let again: serde_json::Value = serde_json::from_str(cli(&world, &["redrive", "--yes", "--json"]).lines().last().unwrap()).unwrap();
+    let again: serde_json::Value =
+        serde_json::from_str(cli(&world, &["redrive", "--yes", "--json"]).lines().last().unwrap()).unwrap();
     assert_eq!(again["matched"].as_u64(), Some(0));
     assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'").await, 0);
     assert_eq!(world.sink.accepted(), 2);
@@ -112,18 +137,33 @@ async fn a_cancelled_job_sends_nothing_more_and_a_retried_one_sends_what_was_dea
     let world = World::new().await;
     let _api = world.start("api").await;
     let job = world.accept(&world.note("e1", "s1", 2)).await;
-    let cancel = world.http.post(format!("http://{}/jobs/{job}/cancel", world.api)).bearer_auth(&world.key).send().await.unwrap();
+    let cancel = world
+        .http
+        .post(format!("http://{}/jobs/{job}/cancel", world.api))
+        .bearer_auth(&world.key)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(cancel.status().as_u16(), 200);
     let _router = world.start("router").await;
     let _worker = world.start("worker").await;
     let _scheduler = world.start("scheduler").await;
     assert_eq!(world.finished(&job).await["status"], "CANCELLED");
 
-    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Http500), Fault::new(Provider::Sendgrid, FaultKind::Http500)]);
+    world.sink.set_faults(vec![
+        Fault::new(Provider::Ses, FaultKind::Http500),
+        Fault::new(Provider::SendGrid, FaultKind::Http500),
+    ]);
     let dead = world.accept(&world.note("e2", "s2", 2)).await;
     assert_eq!(world.finished(&dead).await["status"], "FAILED");
     world.sink.set_faults(Vec::new());
-    let retry = world.http.post(format!("http://{}/jobs/{dead}/retry", world.api)).bearer_auth(&world.key).send().await.unwrap();
+    let retry = world
+        .http
+        .post(format!("http://{}/jobs/{dead}/retry", world.api))
+        .bearer_auth(&world.key)
+        .send()
+        .await
+        .unwrap();
     assert!(retry.status().is_success());
     assert_eq!(world.finished(&dead).await["status"], "COMPLETED");
     assert_eq!(world.sink.accepted(), 2);

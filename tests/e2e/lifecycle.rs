@@ -3,6 +3,9 @@
 use crate::support::World;
 use std::{process::Command, time::Duration};
 
+/// What the providers' folders want to see before anything starts.
+const ACCOUNTS: [(&str, &str); 2] = [("AWS_REGION", "eu-central-1"), ("WAYBILL_SENDGRID_API_KEY", "SG.test")];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_03_a_stop_under_load_finishes_what_was_begun_and_loses_nothing() {
     let world = World::new().await;
@@ -61,7 +64,13 @@ fn a_wrong_configuration_refuses_to_start_and_names_every_error() {
 
 #[test]
 fn a_database_that_does_not_answer_is_one_clear_line() {
-    let output = Command::new(env!("CARGO_BIN_EXE_waybill")).env_clear().arg("worker").env("DATABASE_URL", "postgres://x@127.0.0.1:9/x").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
+        .env_clear()
+        .arg("worker")
+        .envs(ACCOUNTS)
+        .env("DATABASE_URL", "postgres://x@127.0.0.1:9/x")
+        .output()
+        .unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && words.contains("PostgreSQL (DATABASE_URL) can't be reached"), "{words}");
 }
@@ -72,6 +81,7 @@ async fn a_taken_port_is_one_clear_line() {
     let _taken = tokio::net::TcpListener::bind(world.api).await.unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
         .arg("api")
+        .envs(ACCOUNTS)
         .env("DATABASE_URL", &world.db.url)
         .env("WAYBILL_API_LISTEN", world.api.to_string())
         .output()

@@ -31,7 +31,9 @@ impl World {
         let books = Books {
             deliveries: self.count("SELECT count(*) FROM deliveries").await,
             not_final: self.count("SELECT count(*) FROM deliveries WHERE due_at IS NOT NULL").await,
-            sent: self.count("SELECT count(*) FROM deliveries WHERE state IN ('SENT', 'DELIVERED', 'BOUNCED', 'COMPLAINED')").await,
+            sent: self
+                .count("SELECT count(*) FROM deliveries WHERE state IN ('SENT', 'DELIVERED', 'BOUNCED', 'COMPLAINED')")
+                .await,
             accepted: self.sink.accepted(),
             doubled: accepted.values().filter(|n| **n > 1).count() as u64,
         };
@@ -53,10 +55,11 @@ impl World {
             .count("SELECT count(*) FROM deliveries d WHERE (SELECT count(*) FROM ledger l WHERE l.delivery_id = d.id) <> d.version OR (SELECT max(version) FROM ledger l WHERE l.delivery_id = d.id) <> d.version")
             .await;
         assert_eq!(gaps, 0, "the ledger has gaps");
-        let moves: Vec<(Option<String>, String)> = sqlx::query_as("SELECT lag(state) OVER (PARTITION BY delivery_id ORDER BY version), state FROM ledger")
-            .fetch_all(&self.db.pool)
-            .await
-            .expect("reads the ledger");
+        let moves: Vec<(Option<String>, String)> =
+            sqlx::query_as("SELECT lag(state) OVER (PARTITION BY delivery_id ORDER BY version), state FROM ledger")
+                .fetch_all(&self.db.pool)
+                .await
+                .expect("reads the ledger");
         for (from, to) in moves {
             let Some(from) = from else { continue };
             let state = |text: &str| waybill_core::state::DeliveryState::parse(text).expect("a state");

@@ -58,7 +58,10 @@ impl Gate {
     }
 
     pub async fn open(mut self, table: &str) {
-        self.connection.execute(AssertSqlSafe(format!("SELECT pg_advisory_unlock({KEY}); DROP TRIGGER IF EXISTS gate ON {table}"))).await.expect("opens the gate");
+        self.connection
+            .execute(AssertSqlSafe(format!("SELECT pg_advisory_unlock({KEY}); DROP TRIGGER IF EXISTS gate ON {table}")))
+            .await
+            .expect("opens the gate");
         let _ = self.connection.close().await;
     }
 }

@@ -82,7 +82,8 @@ impl Process {
     }
 
     pub fn signal(&self, name: &str) {
-        let done = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().expect("runs kill");
+        let done =
+            Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().expect("runs kill");
         assert!(done.success(), "kill -{name}");
     }
 
@@ -117,12 +118,24 @@ fn free_address() -> SocketAddr {
 }
 
 pub fn mail(subject: &str) -> MailTemplate {
-    MailTemplate { from: "orders@shop.example".into(), from_name: "Shop".into(), subject: subject.into(), text: "Hello {name}".into() }
+    MailTemplate {
+        from: "orders@shop.example".into(),
+        from_name: "Shop".into(),
+        subject: subject.into(),
+        text: "Hello {name}".into(),
+    }
 }
 
 /// A route without a document, deduplicated.
 pub fn plain_route() -> RouteSpec {
-    RouteSpec { channel: "email".into(), document: None, recipients: None, dedupe: true, on_unknown: None, mail: mail("Note {subject}") }
+    RouteSpec {
+        channel: "email".into(),
+        document: None,
+        recipients: None,
+        dedupe: true,
+        on_unknown: None,
+        mail: mail("Note {subject}"),
+    }
 }
 
 impl World {
@@ -146,7 +159,14 @@ impl World {
         store.ensure_tenant(tenant, "test", None).await.expect("a tenant");
         let key = ApiKey::random(false).expect("random bytes");
         let scopes = ["events:write", "jobs:read", "jobs:write", "ops"].map(str::to_owned).to_vec();
-        let new = NewApiKey { id: KeyId(Uuid::now_v7()), tenant, key_hash: key.hash(), prefix: key.hint().to_owned(), scopes, expires_at: None };
+        let new = NewApiKey {
+            id: KeyId(Uuid::now_v7()),
+            tenant,
+            key_hash: key.hash(),
+            prefix: key.hint().to_owned(),
+            scopes,
+            expires_at: None,
+        };
         store.insert_api_key(&new).await.expect("a key");
         let api = free_address();
         let (sink, sink_url, stop_sink) = start_sink(api).await;
@@ -171,9 +191,23 @@ impl World {
             all.insert("REDIS_URL".into(), redis);
         }
         all.extend(env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-        let world = World { store, db, sink, sink_url, tenant, key: key.expose().to_owned(), api, http: reqwest::Client::new(), data, env: all, stop_sink, started: Instant::now() };
+        let world = World {
+            store,
+            db,
+            sink,
+            sink_url,
+            tenant,
+            key: key.expose().to_owned(),
+            api,
+            http: reqwest::Client::new(),
+            data,
+            env: all,
+            stop_sink,
+            started: Instant::now(),
+        };
         world.route("note.posted", plain_route()).await;
-        let order = RouteSpec { document: Some("purchase_order".into()), mail: mail("Order {subject}"), ..plain_route() };
+        let order =
+            RouteSpec { document: Some("purchase_order".into()), mail: mail("Order {subject}"), ..plain_route() };
         world.route("order.placed", order).await;
         world
     }
@@ -183,7 +217,12 @@ impl World {
     }
 
     pub async fn on_unknown(&self, policy: OnUnknown) {
-        sqlx::query("UPDATE tenants SET on_unknown = $1 WHERE id = $2").bind(policy.as_str()).bind(self.tenant.uuid()).execute(&self.db.pool).await.expect("sets the policy");
+        sqlx::query("UPDATE tenants SET on_unknown = $1 WHERE id = $2")
+            .bind(policy.as_str())
+            .bind(self.tenant.uuid())
+            .execute(&self.db.pool)
+            .await
+            .expect("sets the policy");
     }
 
     /// Starts a process with a role and waits until it is ready where it has an API.
@@ -196,7 +235,12 @@ impl World {
         let log = self.data.join(format!("{role}-{}.log", Uuid::now_v7().simple()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_waybill"));
         // Nothing of the caller's environment but what a process needs to run.
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).arg(role).envs(&self.env).envs(env.iter().copied());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .arg(role)
+            .envs(&self.env)
+            .envs(env.iter().copied());
         let file = std::fs::File::create(&log).expect("a log file");
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("clones")).stderr(file);
         let mut process = Process { child: command.spawn().expect("starts waybill"), log };
@@ -211,24 +255,41 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
+        // Every role says so once its signal handlers stand.
+        let started = Instant::now();
+        while !process.log().contains("waybill.started") {
+            assert!(started.elapsed() < Duration::from_secs(30), "waybill {role} did not start:\n{}", process.log());
+            if let Ok(Some(status)) = process.child.try_wait() {
+                panic!("waybill {role} ended with {status}:\n{}", process.log());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         process
     }
 
     /// An event without a document.
     pub fn note(&self, id: &str, subject: &str, recipients: usize) -> Value {
-        let recipients: Vec<Value> = (0..recipients).map(|i| json!({"email": format!("r{i}@example.test"), "name": format!("R {i}")})).collect();
+        let recipients: Vec<Value> =
+            (0..recipients).map(|i| json!({"email": format!("r{i}@example.test"), "name": format!("R {i}")})).collect();
         json!({"id": id, "source": "/tests", "type": "note.posted", "subject": subject, "recipients": recipients, "data": {"text": subject}})
     }
 
     pub fn order(&self, id: &str) -> Value {
-        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/purchase-order.json")).expect("the example");
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/purchase-order.json"))
+            .expect("the example");
         let mut order: Value = serde_json::from_str(&text).expect("the example is JSON");
         order["id"] = json!(id);
         order
     }
 
     pub async fn post(&self, event: &Value) -> reqwest::Response {
-        self.http.post(format!("http://{}/events", self.api)).bearer_auth(&self.key).json(event).send().await.expect("posts")
+        self.http
+            .post(format!("http://{}/events", self.api))
+            .bearer_auth(&self.key)
+            .json(event)
+            .send()
+            .await
+            .expect("posts")
     }
 
     /// Posts and returns the job's id.
@@ -254,7 +315,13 @@ impl World {
     }
 
     pub async fn job(&self, id: &str) -> Value {
-        let answer = self.http.get(format!("http://{}/jobs/{id}?limit=200", self.api)).bearer_auth(&self.key).send().await.expect("gets");
+        let answer = self
+            .http
+            .get(format!("http://{}/jobs/{id}?limit=200", self.api))
+            .bearer_auth(&self.key)
+            .send()
+            .await
+            .expect("gets");
         assert_eq!(answer.status().as_u16(), 200);
         answer.json().await.expect("a JSON answer")
     }
@@ -345,7 +412,10 @@ pub async fn flush(redis: &waybill_services::Redis) {
 pub async fn own_postgres() -> waybill_services::Postgres {
     tokio::task::spawn_blocking(|| {
         let folder = services_folder();
-        let options = waybill_services::PostgresOptions::new(waybill_services::DataDir::Temporary(folder.join("postgres")), folder);
+        let options = waybill_services::PostgresOptions::new(
+            waybill_services::DataDir::Keep(folder.join(format!("postgres-{}", Uuid::now_v7().simple()))),
+            folder,
+        );
         waybill_services::Postgres::start(&options).expect("starts a PostgreSQL")
     })
     .await

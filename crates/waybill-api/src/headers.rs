@@ -1,5 +1,7 @@
 //! Request headers of ours: content type, Idempotency-Key, X-Request-Id.
 
+#![expect(clippy::disallowed_methods, reason = "a request's id is for the log; nothing depends on its value")]
+
 use crate::problem::{Code, Problem};
 use hyper::{HeaderMap, header::CONTENT_TYPE};
 use uuid::Uuid;

@@ -3,6 +3,8 @@
 //! Logs name method, route pattern, status, time and request id. Never a path (it may carry ids of an unlucky format), a query (it may
 //! carry an address), a header or a body.
 
+#![expect(clippy::disallowed_methods, reason = "how long a request took is told to the log and to nobody else")]
+
 use crate::{
     headers::{REQUEST_ID, request_id},
     problem::{Code, Problem},

@@ -105,17 +105,6 @@ fn value(name: &str, with: Filling<'_>) -> Option<String> {
     })
 }
 
-/// Octets of the MIME message that a mail becomes: attachments and bodies in base64 with lines of 76 characters (RFC 2045 section 6.8),
-/// which is what provider quotas count. An upper bound: headers are counted generously.
-pub fn encoded_size(mail: &OutgoingMail) -> usize {
-    let base64 = |octets: usize| {
-        let characters = octets.div_ceil(3) * 4;
-        characters + characters.div_ceil(76) * 2
-    };
-    let parts: usize = mail.attachments.iter().map(|a| base64(a.bytes.len()) + 512).sum();
-    2_048 + 4 * (mail.subject.len() + mail.from_name.len() + mail.to_name.len()) + base64(mail.text.len()) + base64(mail.html.len()) + parts
-}
-
 /// A text as simple HTML: escaped, a blank line starts a paragraph.
 pub fn to_html(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
@@ -163,28 +152,6 @@ mod tests {
         assert_eq!(fill("{data/evil}", with, true), "a  Bcc: b@example.test");
         assert_eq!(fill("{subject}", with, true), "{name}", "values are not filled again");
         assert!(to_html("<script>&\n\nx").contains("<p>&lt;script&gt;&amp;</p><p>x</p>"));
-    }
-
-    #[test]
-    fn ses_05_size_is_counted_after_base64_with_line_ends() {
-        let mail = |octets: usize| OutgoingMail {
-            tenant: TenantId(uuid::Uuid::nil()),
-            job: JobId(uuid::Uuid::nil()),
-            delivery: DeliveryId(uuid::Uuid::nil()),
-            attempt: AttemptId(uuid::Uuid::nil()),
-            from: String::new(),
-            from_name: String::new(),
-            to: String::new(),
-            to_name: String::new(),
-            subject: String::new(),
-            text: String::new(),
-            html: String::new(),
-            attachments: vec![Attachment { filename: String::new(), content_type: "application/pdf", bytes: Bytes::from(vec![0; octets]) }],
-        };
-        const MIB: usize = 1 << 20;
-        // 29.5 MiB is 39.3 MiB as bare base64 and over 40 MiB with its line ends.
-        assert!(encoded_size(&mail(29 * MIB + MIB / 2)) > 40 * MIB);
-        assert!(encoded_size(&mail(29 * MIB)) < 40 * MIB);
     }
 
     #[test]

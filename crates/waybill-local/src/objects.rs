@@ -1,5 +1,7 @@
 //! Finished documents in a directory.
 
+#![expect(clippy::disallowed_methods, reason = "names and ages of temporary files; nothing else depends on them")]
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::{

@@ -1,5 +1,6 @@
 //! The queue on Postgres against the contract, and what only it promises.
 
+#![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::{

@@ -83,9 +83,18 @@ fn new_job(id: JobId, tenant: TenantId, event: &Event, key: Option<&str>) -> New
     let mut keys = vec![key_hash("event", &[&event.source, &event.id])];
     keys.extend(key.map(|key| key_hash("key", &[key])));
     let revision = event.effective_revision();
-    let recipients = Json::Array(event.recipients.iter().map(|r| {
-        Json::Object(vec![("email".into(), Json::String(r.email.as_given().into())), ("name".into(), Json::String(r.name.clone()))])
-    }).collect());
+    let recipients = Json::Array(
+        event
+            .recipients
+            .iter()
+            .map(|r| {
+                Json::Object(vec![
+                    ("email".into(), Json::String(r.email.as_given().into())),
+                    ("name".into(), Json::String(r.name.clone())),
+                ])
+            })
+            .collect(),
+    );
     NewJob {
         id,
         tenant,
@@ -94,7 +103,10 @@ fn new_job(id: JobId, tenant: TenantId, event: &Event, key: Option<&str>) -> New
         event_type: event.event_type.clone(),
         subject: event.subject.clone(),
         event_time: event.time,
-        revision_number: event.revision.as_ref().and_then(|r| r.bytes().all(|b| b.is_ascii_digit()).then(|| r.parse().ok()).flatten()),
+        revision_number: event
+            .revision
+            .as_ref()
+            .and_then(|r| r.bytes().all(|b| b.is_ascii_digit()).then(|| r.parse().ok()).flatten()),
         revision,
         recipients: recipients.to_text(),
         data: event.data.to_text(),
@@ -178,7 +190,11 @@ async fn publish_loop(context: Arc<Context>, mut jobs: mpsc::Receiver<(TenantId,
 pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> usize {
     let messages: Vec<OutgoingMessage> = jobs
         .iter()
-        .map(|(tenant, job)| OutgoingMessage { body: encode(&JobMessage::new(*job)), group: Some(tenant.to_string()), ..OutgoingMessage::default() })
+        .map(|(tenant, job)| OutgoingMessage {
+            body: encode(&JobMessage::new(*job)),
+            group: Some(tenant.to_string()),
+            ..OutgoingMessage::default()
+        })
         .collect();
     let results = match context.queue.send_batch(QueueName::Main, &messages).await {
         Ok(results) => results,
@@ -187,7 +203,8 @@ pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> us
             return 0;
         }
     };
-    let confirmed: Vec<JobId> = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|((_, job), _)| *job).collect();
+    let confirmed: Vec<JobId> =
+        jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|((_, job), _)| *job).collect();
     if confirmed.len() < jobs.len() {
         warn!(refused = jobs.len() - confirmed.len(), "outbox.entries_refused");
     }

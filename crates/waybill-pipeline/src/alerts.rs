@@ -58,13 +58,15 @@ impl Alerter {
         for (reason, count) in counts {
             metrics::counter!("waybill_dead_letters_total", "reason" => reason).increment(count);
             let message = format!("{count} new dead letter(s): {reason}");
-            self.raise(AlertCause::DeadLetter, reason, count, message, format!("waybill dlq list --reason {reason}")).await;
+            self.raise(AlertCause::DeadLetter, reason, count, message, format!("waybill dlq list --reason {reason}"))
+                .await;
         }
     }
 
     /// Follows a provider's outcomes: an account that can't send rings at once, other failures after several in a row.
     pub async fn provider_outcome(&self, provider: &'static str, outcome: &Outcome) {
-        metrics::counter!("waybill_provider_calls_total", "provider" => provider, "outcome" => outcome.as_str()).increment(1);
+        metrics::counter!("waybill_provider_calls_total", "provider" => provider, "outcome" => outcome.as_str())
+            .increment(1);
         let failing = match outcome {
             // The provider answered as it should.
             Outcome::Accepted { .. } | Outcome::RejectedRecipient { .. } | Outcome::RejectedMessage { .. } => {

@@ -88,27 +88,45 @@ struct Ready {
 async fn render(context: &Context, document: ClaimedDocument, ready: &Batcher<Ready, ()>) {
     let timings = &context.settings.timings.document;
     if document.attempts > timings.max_attempts {
-        return give_up(context, &document, Reason::DocumentRenderFailed, "its renders started and never ended".into()).await;
+        return give_up(context, &document, Reason::DocumentRenderFailed, "its renders started and never ended".into())
+            .await;
     }
     if document.deadline_in.is_zero() {
-        return give_up(context, &document, Reason::DocumentDeadline, "its deadline passed before it was rendered".into()).await;
+        return give_up(
+            context,
+            &document,
+            Reason::DocumentDeadline,
+            "its deadline passed before it was rendered".into(),
+        )
+        .await;
     }
-    let request = RenderRequest { document_type: document.document_type.clone(), data: document.data.clone(), object_key: document.object_key.clone() };
+    let request = RenderRequest {
+        document_type: document.document_type.clone(),
+        data: document.data.clone(),
+        object_key: document.object_key.clone(),
+    };
     let started = context.clock.monotonic();
     let rendered = match tokio::time::timeout(timings.render_timeout, context.renderer.render(&request)).await {
         Ok(Ok(rendered)) => check(context, &document.object_key, rendered).await,
         Ok(Err(failure)) => Err(failure),
         Err(_) => Err(RenderFailure::Temporary(format!("the render took longer than {:?}", timings.render_timeout))),
     };
-    metrics::histogram!("waybill_render_seconds").record(context.clock.monotonic().saturating_sub(started).as_secs_f64());
+    metrics::histogram!("waybill_render_seconds")
+        .record(context.clock.monotonic().saturating_sub(started).as_secs_f64());
     match rendered {
         Ok(rendered) => drop(ready.submit(Ready { id: document.id, token: document.token, document: rendered }).await),
-        Err(RenderFailure::Permanent(detail)) => give_up(context, &document, Reason::DocumentRenderFailed, detail).await,
-        Err(RenderFailure::Temporary(detail)) if document.attempts >= timings.max_attempts => give_up(context, &document, Reason::DocumentRenderFailed, detail).await,
+        Err(RenderFailure::Permanent(detail)) => {
+            give_up(context, &document, Reason::DocumentRenderFailed, detail).await
+        }
+        Err(RenderFailure::Temporary(detail)) if document.attempts >= timings.max_attempts => {
+            give_up(context, &document, Reason::DocumentRenderFailed, detail).await
+        }
         Err(RenderFailure::Temporary(detail)) => {
             let delay = timings.backoff(document.attempts, context.chance.unit());
             info!(document = %document.id, attempt = document.attempts, delay_ms = delay.as_millis() as u64, "documents.render_retry");
-            if let Err(error) = context.store.record_document_retry(document.id, document.token, delay, &storable(&detail, 500)).await {
+            if let Err(error) =
+                context.store.record_document_retry(document.id, document.token, delay, &storable(&detail, 500)).await
+            {
                 // The claim expires and the document is due again.
                 warn!(document = %document.id, error = &error as &dyn std::error::Error, "documents.retry_not_recorded");
             }
@@ -120,13 +138,17 @@ async fn render(context: &Context, document: ClaimedDocument, ready: &Batcher<Re
 async fn check(context: &Context, key: &str, said: RenderedDocument) -> Result<RenderedDocument, RenderFailure> {
     use sha2::{Digest, Sha256};
     let bytes = context.objects.get(key).await.map_err(|e| RenderFailure::Temporary(e.to_string()))?;
-    let bytes = bytes.ok_or_else(|| RenderFailure::Temporary("the renderer reported success and the object is not there".into()))?;
+    let bytes = bytes
+        .ok_or_else(|| RenderFailure::Temporary("the renderer reported success and the object is not there".into()))?;
     if !bytes.starts_with(b"%PDF-") {
         return Err(RenderFailure::Temporary("the object is not a PDF".into()));
     }
     let found = RenderedDocument { size: bytes.len() as u64, sha256: Sha256::digest(&bytes).into() };
     if found != said {
-        return Err(RenderFailure::Temporary(format!("the renderer reported {} octets and the object has {} (or its SHA-256 differs)", said.size, found.size)));
+        return Err(RenderFailure::Temporary(format!(
+            "the renderer reported {} octets and the object has {} (or its SHA-256 differs)",
+            said.size, found.size
+        )));
     }
     Ok(found)
 }
@@ -134,7 +156,10 @@ async fn check(context: &Context, key: &str, said: RenderedDocument) -> Result<R
 /// Marks documents READY, then, in a statement of its own, wakes the deliveries that wait. The second can't miss a delivery that a
 /// router inserted meanwhile: the router's transaction holds a share lock on the document's row, so the first waits for it.
 async fn wake(context: Arc<Context>, done: Vec<Ready>) -> Vec<()> {
-    let rows: Vec<_> = done.iter().map(|r| DocumentReady { id: r.id, token: r.token, size: r.document.size, sha256: r.document.sha256 }).collect();
+    let rows: Vec<_> = done
+        .iter()
+        .map(|r| DocumentReady { id: r.id, token: r.token, size: r.document.size, sha256: r.document.sha256 })
+        .collect();
     match context.store.record_document_ready(&rows).await {
         Ok(ready) => {
             metrics::counter!("waybill_documents_ready_total").increment(ready.len() as u64);
@@ -143,7 +168,9 @@ async fn wake(context: Arc<Context>, done: Vec<Ready>) -> Vec<()> {
                 warn!(documents = ready.len(), error = &error as &dyn std::error::Error, "documents.wake_failed");
             }
         }
-        Err(error) => warn!(documents = rows.len(), error = &error as &dyn std::error::Error, "documents.ready_not_recorded"),
+        Err(error) => {
+            warn!(documents = rows.len(), error = &error as &dyn std::error::Error, "documents.ready_not_recorded")
+        }
     }
     done.iter().map(|_| ()).collect()
 }
@@ -168,7 +195,10 @@ pub(crate) async fn wake_waiting(context: &Context, documents: &[DocumentId]) ->
 async fn give_up(context: &Context, document: &ClaimedDocument, reason: Reason, detail: String) {
     warn!(document = %document.id, attempts = document.attempts, reason = reason.as_str(), "documents.failed");
     let detail = storable(&detail, 500);
-    let failed = context.store.record_document_failed(&[DocumentFailed { id: document.id, token: document.token, reason, detail }]).await;
+    let failed = context
+        .store
+        .record_document_failed(&[DocumentFailed { id: document.id, token: document.token, reason, detail }])
+        .await;
     let result = match failed {
         Ok(failed) => fail_waiting(context, &failed).await.map(drop),
         Err(error) => Err(error),

@@ -30,9 +30,12 @@ pub(crate) async fn expire_claims(context: &Context) -> Result<(), StoreError> {
         warn!(claims = moved.len(), "reconcile.claims_expired");
         metrics::counter!("waybill_claims_expired_total").increment(moved.len() as u64);
         let failing = |(claim, decision): &(&ExpiredClaim, &ExpireDecision)| {
-            decision.policy == OnUnknown::Failover && claim.crashes + 1 >= max_crashes && moved.contains(&claim.delivery)
+            decision.policy == OnUnknown::Failover
+                && claim.crashes + 1 >= max_crashes
+                && moved.contains(&claim.delivery)
         };
-        let dead: Vec<DeliveryId> = claims.iter().zip(&decisions).filter(failing).map(|(claim, _)| claim.delivery).collect();
+        let dead: Vec<DeliveryId> =
+            claims.iter().zip(&decisions).filter(failing).map(|(claim, _)| claim.delivery).collect();
         dead_letter_by_id(context, &dead, Reason::WorkerCrashed).await?;
         // What another scheduler took is gone from the next list; a list that doesn't shrink would be a fault of ours.
         if claims.len() < LIMIT as usize || moved.is_empty() {
@@ -44,7 +47,12 @@ pub(crate) async fn expire_claims(context: &Context) -> Result<(), StoreError> {
 fn decide(context: &Context, claim: &ExpiredClaim) -> ExpireDecision {
     let wired = context.providers.iter().any(|p| p.events_wired());
     let policy = OnUnknown::effective(claim.route_on_unknown, claim.tenant_on_unknown, wired);
-    ExpireDecision { delivery: claim.delivery, token: claim.token, policy, window: context.settings.timings.reconcile_window }
+    ExpireDecision {
+        delivery: claim.delivery,
+        token: claim.token,
+        policy,
+        window: context.settings.timings.reconcile_window,
+    }
 }
 
 /// Unknown outcomes whose window closed without an event: the pass goes on, or the delivery is given up.
@@ -90,14 +98,21 @@ fn resolve(context: &Context, unknown: &DueUnknown) -> ResolveUnknown {
 
 /// The same pass goes on behind the silent provider; behind the last one it is over and counts as an attempt.
 fn go_on(context: &Context, unknown: &DueUnknown) -> Recorded {
-    let detail = "nobody could know whether the last provider accepted it, and no event came within the window".to_owned();
+    let detail =
+        "nobody could know whether the last provider accepted it, and no event came within the window".to_owned();
     let pass = Pass::resume(unknown.position, context.providers.len());
     match pass.start(&context.settings.retry, unknown.attempts, context.chance.unit()) {
         Next::Call(position) => Recorded::Hold { delay: Duration::ZERO, position, detail },
-        Next::End(Verdict::Failed { reason, dead_letter }) => Recorded::Failed { reason, dead_letter, attempts: unknown.attempts + 1, detail },
-        Next::End(Verdict::Retry { delay }) => Recorded::Retry { delay, attempts: unknown.attempts + 1, position: 0, detail },
+        Next::End(Verdict::Failed { reason, dead_letter }) => {
+            Recorded::Failed { reason, dead_letter, attempts: unknown.attempts + 1, detail }
+        }
+        Next::End(Verdict::Retry { delay }) => {
+            Recorded::Retry { delay, attempts: unknown.attempts + 1, position: 0, detail }
+        }
         Next::End(Verdict::Hold { delay, .. }) => Recorded::Hold { delay, position: 0, detail },
         // A pass that makes no call accepts nothing and leaves nothing unknown.
-        Next::End(Verdict::Sent { .. } | Verdict::Unknown { .. }) => Recorded::Hold { delay: context.settings.retry.hold_delay, position: 0, detail },
+        Next::End(Verdict::Sent { .. } | Verdict::Unknown { .. }) => {
+            Recorded::Hold { delay: context.settings.retry.hold_delay, position: 0, detail }
+        }
     }
 }

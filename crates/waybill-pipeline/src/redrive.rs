@@ -28,7 +28,12 @@ pub struct RedriveSummary {
 ///
 /// # Errors
 /// [`StoreError`]; what was put back until then stays put back, and running it again goes on.
-pub async fn run(context: &Context, filter: &DeadLetterFilter, per_second: u32, mut progress: impl FnMut(&RedriveSummary)) -> Result<RedriveSummary, StoreError> {
+pub async fn run(
+    context: &Context,
+    filter: &DeadLetterFilter,
+    per_second: u32,
+    mut progress: impl FnMut(&RedriveSummary),
+) -> Result<RedriveSummary, StoreError> {
     let mut summary = RedriveSummary::default();
     let mut after = None;
     let step = per_second.clamp(1, 500) as i64;
@@ -51,7 +56,8 @@ pub async fn run(context: &Context, filter: &DeadLetterFilter, per_second: u32, 
 
 async fn put_back(context: &Context, page: &[DeadLetter], summary: &mut RedriveSummary) -> Result<(), StoreError> {
     let ids: Vec<DeliveryId> = page.iter().map(|d| d.delivery).collect();
-    let tenants: std::collections::HashMap<DeliveryId, TenantId> = page.iter().map(|d| (d.delivery, d.tenant)).collect();
+    let tenants: std::collections::HashMap<DeliveryId, TenantId> =
+        page.iter().map(|d| (d.delivery, d.tenant)).collect();
     summary.matched += page.len() as u64;
     let mut queue = Vec::new();
     for (delivery, redriven) in context.store.redrive(&ids, context.settings.timings.requeue_after).await? {
@@ -82,7 +88,9 @@ pub struct RetriedJob {
 /// # Errors
 /// [`StoreError`].
 pub async fn retry_job(context: &Context, tenant: TenantId, job: JobId) -> Result<Option<RetriedJob>, StoreError> {
-    let Some(redriven) = context.store.retry_job(tenant, job, context.settings.timings.requeue_after).await? else { return Ok(None) };
+    let Some(redriven) = context.store.retry_job(tenant, job, context.settings.timings.requeue_after).await? else {
+        return Ok(None);
+    };
     let mut retried = RetriedJob::default();
     for (delivery, what) in redriven {
         match what {
@@ -102,7 +110,9 @@ async fn clean_queue(context: &Context) -> Result<u64, StoreError> {
     let mut removed = 0;
     let mut seen: HashSet<String> = HashSet::new();
     let mut keep = Vec::new();
-    while let Ok(messages) = context.queue.receive(QueueName::DeliveryDead, MAX_BATCH, Duration::ZERO, Duration::from_secs(60)).await {
+    while let Ok(messages) =
+        context.queue.receive(QueueName::DeliveryDead, MAX_BATCH, Duration::ZERO, Duration::from_secs(60)).await
+    {
         let fresh: Vec<_> = messages.into_iter().filter(|m| seen.insert(m.id.clone())).collect();
         if fresh.is_empty() {
             break;
@@ -122,7 +132,13 @@ async fn clean_queue(context: &Context) -> Result<u64, StoreError> {
         if !receipts.is_empty() && context.queue.delete_batch(QueueName::DeliveryDead, &receipts).await.is_ok() {
             removed += receipts.len() as u64;
         }
-        keep.extend(fresh.iter().enumerate().filter(|(i, _)| !gone.contains(i)).map(|(_, m)| (m.receipt.clone(), Duration::ZERO)));
+        keep.extend(
+            fresh
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| !gone.contains(i))
+                .map(|(_, m)| (m.receipt.clone(), Duration::ZERO)),
+        );
     }
     if !keep.is_empty() {
         // Left invisible they come back by themselves after a minute.

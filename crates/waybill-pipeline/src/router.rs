@@ -62,17 +62,28 @@ pub(crate) async fn put_back(context: &Context, queue: QueueName, messages: &[Re
 }
 
 /// A message that can never be handled goes to the dead-letter queue with its reason; its neighbours go on. Returns whether it is there.
-pub(crate) async fn dead_letter_message(context: &Context, queue: QueueName, message: &ReceivedMessage, reason: &str) -> bool {
+pub(crate) async fn dead_letter_message(
+    context: &Context,
+    queue: QueueName,
+    message: &ReceivedMessage,
+    reason: &str,
+) -> bool {
     let Some(dead) = queue.dead_letter() else { return false };
     warn!(queue = queue.as_str(), message = message.id, reason, "queue.message_dead_lettered");
     metrics::counter!("waybill_queue_poison_total", "queue" => queue.as_str()).increment(1);
-    let attributes = vec![("reason".to_owned(), waybill_core::text::storable(reason, 200)), ("message_id".to_owned(), message.id.clone())];
+    let attributes = vec![
+        ("reason".to_owned(), waybill_core::text::storable(reason, 200)),
+        ("message_id".to_owned(), message.id.clone()),
+    ];
     let entry = OutgoingMessage { body: message.body.clone(), attributes, ..OutgoingMessage::default() };
     let sent = context.queue.send_batch(dead, &[entry]).await;
     let sent = matches!(sent.as_deref(), Ok([Ok(())]));
     if sent {
         let alert = format!("a message on {} can't be handled: {reason}", queue.as_str());
-        context.alerts.raise(waybill_core::ports::AlertCause::DeadLetter, "poison_message", 1, alert, "waybill queues".into()).await;
+        context
+            .alerts
+            .raise(waybill_core::ports::AlertCause::DeadLetter, "poison_message", 1, alert, "waybill queues".into())
+            .await;
     }
     sent
 }
@@ -106,10 +117,14 @@ async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
             done.extend(receipts);
         }
     }
-    if !done.is_empty() && let Err(error) = context.queue.delete_batch(QueueName::Main, &done).await {
+    if !done.is_empty()
+        && let Err(error) = context.queue.delete_batch(QueueName::Main, &done).await
+    {
         warn!(error = %error, "router.delete_failed");
     }
-    if !later.is_empty() && let Err(error) = context.queue.change_visibility_batch(QueueName::Main, &later).await {
+    if !later.is_empty()
+        && let Err(error) = context.queue.change_visibility_batch(QueueName::Main, &later).await
+    {
         warn!(error = %error, "router.change_visibility_failed");
     }
     available
@@ -129,14 +144,22 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     if !finished.is_empty() {
         warn!(jobs = finished.len(), "router.unknown_jobs");
     }
-    let decided: Vec<RoutedJob> = jobs.iter().filter(|job| job.state == JobState::Pending).map(|job| decide(context, job)).collect();
-    let failed = record(context, &decided).await?;
+    let (readable, unreadable): (Vec<_>, Vec<_>) =
+        jobs.iter().filter(|job| job.state == JobState::Pending).partition(|job| job.unreadable_route.is_none());
+    let decided: Vec<RoutedJob> = readable.into_iter().map(|job| decide(context, job)).collect();
+    let mut failed = record(context, &decided).await?;
+    // A route that this build can't read (a newer one wrote it) must not be passed over in silence: its jobs wait for who can.
+    for job in unreadable {
+        error!(job = %job.job, problem = job.unreadable_route, "router.route_unreadable");
+        failed.insert(job.job);
+    }
     let sendable: Vec<JobId> = jobs.iter().map(|job| job.job).filter(|job| !failed.contains(job)).collect();
     if decided.iter().any(|job| !job.plan.documents.is_empty()) {
         context.documents_bell.notify_waiters();
     }
     let unsent = send_messages(context, &sendable).await?;
-    let nothing: Vec<JobId> = decided.iter().filter(|d| d.plan.deliveries.iter().all(|p| p.failed.is_some())).map(|d| d.job).collect();
+    let nothing: Vec<JobId> =
+        decided.iter().filter(|d| d.plan.deliveries.iter().all(|p| p.failed.is_some())).map(|d| d.job).collect();
     if !nothing.is_empty() {
         context.store.refresh_job_states(&nothing).await?;
     }
@@ -146,7 +169,9 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
 
 fn decide(context: &Context, job: &RoutableJob) -> RoutedJob {
     let plan = match facts(job) {
-        Ok(facts) => plan(&facts, &job.routes, context.settings.limits.max_recipients, &|document| context.renderer.template_version(document)),
+        Ok(facts) => plan(&facts, &job.routes, context.settings.limits.max_recipients, &|document| {
+            context.renderer.template_version(document)
+        }),
         Err(problem) => Plan { nothing: Some((Reason::NoRecipients, problem)), ..Plan::default() },
     };
     RoutedJob {
@@ -162,7 +187,11 @@ fn decide(context: &Context, job: &RoutableJob) -> RoutedJob {
 fn facts(job: &RoutableJob) -> Result<JobFacts, String> {
     let data = json::parse(job.data.as_bytes()).map_err(|e| format!("stored data: {e}"))?;
     let recipients = json::parse(job.recipients.as_bytes()).map_err(|e| format!("stored recipients: {e}"))?;
-    let recipients = recipients.as_array().unwrap_or_default().iter().map(|r: &Json| recipient(r).map_err(|(at, _, detail)| format!("stored recipients{at}: {detail}")));
+    let recipients = recipients
+        .as_array()
+        .unwrap_or_default()
+        .iter()
+        .map(|r: &Json| recipient(r).map_err(|(at, _, detail)| format!("stored recipients{at}: {detail}")));
     Ok(JobFacts {
         tenant: job.tenant,
         job: job.job,
@@ -199,7 +228,10 @@ async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobI
         }
     };
     metrics::counter!("waybill_jobs_routed_total").increment(recorded.len() as u64);
-    let refused = decided.iter().filter(|d| recorded.contains(&d.job)).filter_map(|d| d.plan.nothing.as_ref().map(|n| (d.job, n)));
+    let refused = decided
+        .iter()
+        .filter(|d| recorded.contains(&d.job))
+        .filter_map(|d| d.plan.nothing.as_ref().map(|n| (d.job, n)));
     for (job, (reason, _)) in refused {
         info!(job = %job, reason = reason.as_str(), "router.job_without_deliveries");
     }
@@ -236,7 +268,11 @@ pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(Ten
         }
         let messages: Vec<OutgoingMessage> = open
             .iter()
-            .map(|i| OutgoingMessage { body: encode(&DeliveryMessage::new(deliveries[*i].1)), group: Some(deliveries[*i].0.to_string()), ..OutgoingMessage::default() })
+            .map(|i| OutgoingMessage {
+                body: encode(&DeliveryMessage::new(deliveries[*i].1)),
+                group: Some(deliveries[*i].0.to_string()),
+                ..OutgoingMessage::default()
+            })
             .collect();
         match context.queue.send_batch(QueueName::Delivery, &messages).await {
             Ok(results) => open.iter().zip(results).for_each(|(i, result)| taken[*i] = result.is_ok()),

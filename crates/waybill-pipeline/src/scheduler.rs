@@ -9,7 +9,7 @@ use crate::{
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
-    reconcile, relay,
+    feedback, reconcile, relay,
     router::send_delivery_messages,
 };
 use std::{sync::Arc, time::Duration};
@@ -43,6 +43,7 @@ pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
     requeue_jobs(context).await?;
     reconcile::expire_claims(context).await?;
     reconcile::close_windows(context).await?;
+    feedback::settle(context).await?;
     release_due(context).await?;
     documents(context).await?;
     if round.is_multiple_of(CHORES_EVERY) {
@@ -90,8 +91,13 @@ async fn documents(context: &Context) -> Result<(), StoreError> {
         fail_waiting(context, &failed).await?;
     }
     let overdue = context.store.list_overdue_waiting(LIMIT).await?;
-    let to = || FinalMove::Failed { reason: Reason::DocumentDeadline, detail: "its document was not ready in time".into(), dead_letter: true };
-    let moves: Vec<_> = overdue.iter().map(|w| MoveRequest { delivery: w.delivery, version: w.version, to: to() }).collect();
+    let to = || FinalMove::Failed {
+        reason: Reason::DocumentDeadline,
+        detail: "its document was not ready in time".into(),
+        dead_letter: true,
+    };
+    let moves: Vec<_> =
+        overdue.iter().map(|w| MoveRequest { delivery: w.delivery, version: w.version, to: to() }).collect();
     let moved = if moves.is_empty() { Vec::new() } else { context.store.finish(&moves).await? };
     dead_letter_by_id(context, &moved, Reason::DocumentDeadline).await
 }
@@ -105,10 +111,32 @@ async fn chores(context: &Context) -> Result<(), StoreError> {
         let message = format!("the oldest accepted job waits for {} s to be published", lag.as_secs());
         context.alerts.raise(AlertCause::OutboxLagging, "main", 1, message, "waybill queues".into()).await;
     }
+    let held = context.store.remind_of_held(LIMIT).await?;
+    if !held.is_empty() {
+        let message = format!("{} delivery(ies) with an unknown outcome are held for a person's decision", held.len());
+        context
+            .alerts
+            .raise(
+                AlertCause::RowsStuck,
+                "UNKNOWN held",
+                held.len() as u64,
+                message,
+                "waybill jobs list --status ROUTED".into(),
+            )
+            .await;
+    }
     for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);
-        let message = format!("{} row(s) in {} are overdue, the oldest by {} s", stuck.count, stuck.state, stuck.oldest_age.as_secs());
-        context.alerts.raise(AlertCause::RowsStuck, &stuck.state, stuck.count as u64, message, format!("waybill jobs list --stuck --state {}", stuck.state)).await;
+        let message = format!(
+            "{} row(s) in {} are overdue, the oldest by {} s",
+            stuck.count,
+            stuck.state,
+            stuck.oldest_age.as_secs()
+        );
+        context
+            .alerts
+            .raise(AlertCause::RowsStuck, &stuck.state, stuck.count as u64, message, "waybill queues".into())
+            .await;
     }
     Ok(())
 }

@@ -12,21 +12,43 @@ use tokio::{
 pub(crate) struct TestServer {
     pub(crate) url: String,
     requests: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl TestServer {
     /// `answer` is written as it is, then the connection is closed. It may hold `{url}`.
     pub(crate) async fn start(answer: &str) -> Self {
+        Self::serving(answer, false).await
+    }
+
+    /// The same, but the connection stays open for a second request.
+    pub(crate) async fn keeping(answer: &str) -> Self {
+        Self::serving(answer, true).await
+    }
+
+    async fn serving(answer: &str, keep: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicUsize::new(0));
-        let (counter, answer) = (Arc::clone(&requests), answer.replace("{url}", &url));
+        let (requests, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let server = Self { requests: Arc::clone(&requests), connections: Arc::clone(&connections), url };
+        let answer = answer.replace("{url}", &server.url);
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, answer.clone(), Arc::clone(&counter)));
+            while let Ok((mut stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                let (answer, requests) = (answer.clone(), Arc::clone(&requests));
+                tokio::spawn(async move {
+                    // Two requests at most: enough to see whether a connection is used again.
+                    for _ in 0..if keep { 2 } else { 1 } {
+                        serve(&mut stream, &answer, &requests).await;
+                    }
+                });
             }
         });
-        Self { url, requests }
+        server
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn requests(&self) -> usize {
@@ -34,7 +56,7 @@ impl TestServer {
     }
 }
 
-async fn serve(mut stream: TcpStream, answer: String, requests: Arc<AtomicUsize>) {
+async fn serve(stream: &mut TcpStream, answer: &str, requests: &AtomicUsize) {
     let mut request = Vec::new();
     while !is_whole(&request) {
         let mut chunk = [0; 8192];

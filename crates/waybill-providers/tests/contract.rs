@@ -27,7 +27,7 @@ fn ses(url: String) -> Made {
 
 fn sendgrid(url: String) -> Made {
     let config = SendGridConfig { base_url: url, timeout: TIMEOUT, ..SendGridConfig::new("SG.contract".into()) };
-    Box::pin(async move { Arc::new(SendGridProvider::new(config).unwrap()) as Arc<dyn Provider> })
+    Box::pin(async move { Arc::new(SendGridProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
 }
 
 #[rustfmt::skip]

@@ -1,5 +1,7 @@
 //! What a provider says afterwards, over the real wire: adapter -> sink -> events back -> parser of the registry.
 
+#![expect(clippy::unwrap_used, reason = "helpers of a test fail like the test itself")]
+
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};

@@ -1,6 +1,7 @@
 //! The lock on a real Redis. `REDIS_URL` names a shared one, used with keys of our own; outages happen to servers that the test
 //! starts itself (`redis-server` in the PATH).
 
+#![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::{

@@ -6,6 +6,8 @@
 //!
 //! The input may be a whole event or its `data` alone. Prints the pages, the size and the time of three renders.
 
+#![expect(clippy::disallowed_methods, reason = "a tool that says how long it took")]
+
 use std::path::PathBuf;
 use std::time::Instant;
 

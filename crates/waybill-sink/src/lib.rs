@@ -18,6 +18,8 @@
 //! To add a provider: a variant of [`Provider`], a folder with its request types, checks, answers and events, one
 //! implementation of `exchange::Wire`, and its routes in `Sink::router`.
 
+#![expect(clippy::disallowed_methods, reason = "it plays the outside world, which has a clock and ids of its own")]
+
 mod control;
 mod counts;
 mod events;

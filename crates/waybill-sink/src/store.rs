@@ -170,6 +170,7 @@ mod tests {
         store.push(mail("1", b"x"));
         store.clear();
         assert!(store.newest().is_empty());
-        assert_eq!((store.state().bytes, store.state().blobs.len()), (0, 0));
+        let state = store.state();
+        assert_eq!((state.bytes, state.blobs.len()), (0, 0));
     }
 }

@@ -244,3 +244,6 @@ fn settle(
     }
     again
 }
+
+#[cfg(test)]
+mod tests;

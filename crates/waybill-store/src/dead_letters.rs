@@ -171,7 +171,7 @@ impl Store {
                     version = d.version + CASE WHEN w.waits THEN 2 ELSE 1 END,
                     due_at = CASE WHEN w.waits THEN w.deadline_at ELSE now() + make_interval(secs => $2) END,
                     reason = NULL, detail = NULL, attempts = 0, crashes = 0, provider_position = 0, requeues = 0, held = false,
-                    other_id = NULL, dead_lettered_at = NULL, updated_at = now()
+                    other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
                 FROM decided w WHERE d.id = w.id
                 RETURNING d.id, d.job_id, d.version, w.waits
             ), noted AS (
@@ -235,3 +235,6 @@ impl Store {
         Ok(Some(self.redrive(&dead, requeue_after).await?))
     }
 }
+
+#[cfg(test)]
+mod tests;

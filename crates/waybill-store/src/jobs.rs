@@ -179,3 +179,6 @@ impl Store {
         Ok(Some(summary))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,3 +70,6 @@ impl Store {
         Ok(sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM outbox"#).fetch_one(self.db()).await?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,3 +119,6 @@ impl Store {
         Ok(found.collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

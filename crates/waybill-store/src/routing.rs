@@ -114,11 +114,7 @@ impl Store {
     ///
     /// # Errors
     /// Decisions recorded before the failing statement stay; call again for the whole slice.
-    pub async fn record_routing(
-        &self,
-        jobs: &[RoutedJob],
-        options: &RoutingOptions,
-    ) -> Result<Vec<JobId>, StoreError> {
+    pub async fn record_routing(&self, jobs: &[RoutedJob], options: &RoutingOptions) -> Result<Vec<JobId>, StoreError> {
         let whole = |j: &RoutedJob| {
             j.delivery_ids.len() == j.plan.deliveries.len() && j.document_ids.len() == j.plan.documents.len()
         };
@@ -392,3 +388,6 @@ impl<'a> DeliveryColumns<'a> {
         self.details.push(planned.failed.as_ref().map(|(_, text)| detail(text)));
     }
 }
+
+#[cfg(test)]
+mod tests;

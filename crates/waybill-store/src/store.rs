@@ -185,3 +185,6 @@ pub(crate) fn reason(text: Option<&str>) -> Result<Option<Reason>, StoreError> {
 pub(crate) fn on_unknown(text: Option<&str>) -> Result<Option<OnUnknown>, StoreError> {
     text.map(|text| word("on_unknown", text, OnUnknown::parse(text))).transpose()
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,10 +71,9 @@ impl Store {
     }
 
     pub async fn find_tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
-        let row =
-            sqlx::query_as!(Row, "SELECT id, name, on_unknown, created_at FROM tenants WHERE id = $1", id.uuid())
-                .fetch_optional(self.db())
-                .await?;
+        let row = sqlx::query_as!(Row, "SELECT id, name, on_unknown, created_at FROM tenants WHERE id = $1", id.uuid())
+            .fetch_optional(self.db())
+            .await?;
         row.map(Row::read).transpose()
     }
 
@@ -93,3 +92,6 @@ impl Store {
         rows.into_iter().map(Row::read).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,8 @@
 //! To extend: a new rule of a port goes into its suite first, then into the adapters; a new kind of fault is one more variant of a
 //! fake's fault enum, so that scripts stay readable in the test that uses them.
 
+#![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
+
 pub mod clock;
 pub mod contract;
 pub mod db;

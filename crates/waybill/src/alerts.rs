@@ -12,7 +12,14 @@ pub(crate) struct LogAlerts;
 #[async_trait]
 impl AlertSink for LogAlerts {
     async fn raise(&self, alert: &Alert) {
-        error!(cause = alert.cause.as_str(), key = alert.key, count = alert.count, next = alert.command, "ALERT {}", alert.message);
+        error!(
+            cause = alert.cause.as_str(),
+            key = alert.key,
+            count = alert.count,
+            next = alert.command,
+            "ALERT {}",
+            alert.message
+        );
     }
 }
 
@@ -25,7 +32,10 @@ impl WebhookAlerts {
     /// # Errors
     /// When no HTTP client can be made.
     pub(crate) fn new(url: Secret) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).redirect(reqwest::redirect::Policy::none()).build()?;
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
         Ok(Self { url, client })
     }
 }
@@ -54,7 +64,13 @@ mod tests {
 
     #[test]
     fn the_message_names_cause_count_and_next_command_and_can_t_mention_a_channel() {
-        let alert = Alert { cause: AlertCause::DeadLetter, key: "k".into(), count: 3, message: "<!channel> & co".into(), command: "waybill dlq list".into() };
+        let alert = Alert {
+            cause: AlertCause::DeadLetter,
+            key: "k".into(),
+            count: 3,
+            message: "<!channel> & co".into(),
+            command: "waybill dlq list".into(),
+        };
         let text = body(&alert)["text"].as_str().unwrap().to_owned();
         assert!(text.contains("dead_letter") && text.contains("3 in all") && text.contains("`waybill dlq list`"));
         assert!(text.contains("&lt;!channel&gt; &amp; co"));

@@ -35,7 +35,7 @@ impl Roles {
 }
 
 pub(crate) fn init_log(json: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=error"));
     let registry = tracing_subscriber::registry().with(filter);
     let writer = std::io::stderr;
     let started = if json {
@@ -53,14 +53,16 @@ pub(crate) fn init_log(json: bool) {
 pub(crate) async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
     let config = Config::from_env()?;
     init_log(config.log_json);
+    // First, so that a stop during a slow start is a stop and not a crash.
+    let life = Lifecycle::default();
+    stop_on_signals(&life, config.api.stop_timeout);
     let wired = wiring::wire(&config).await?;
-    let listener = if roles.api { Some(bind(&config.api.listen.to_string(), "WAYBILL_API_LISTEN").await?) } else { None };
+    let listener =
+        if roles.api { Some(bind(&config.api.listen.to_string(), "WAYBILL_API_LISTEN").await?) } else { None };
     let ops = match config.api.ops_listen {
         Some(address) => Some(bind(&address.to_string(), "WAYBILL_OPS_LISTEN").await?),
         None => None,
     };
-    let life = Lifecycle::default();
-    stop_on_signals(&life, config.api.stop_timeout);
     info!(?roles, "waybill.started");
     run(&config, &wired, roles, listener, ops, life).await
 }
@@ -68,7 +70,9 @@ pub(crate) async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// One line that names the variable, when the address is taken or not ours.
 pub(crate) async fn bind(address: &str, variable: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("can't listen on {address} ({variable}); is another waybill running? Set {variable} to a free address"))
+    TcpListener::bind(address).await.with_context(|| {
+        format!("can't listen on {address} ({variable}); is another waybill running? Set {variable} to a free address")
+    })
 }
 
 /// The first SIGTERM or Ctrl-C stops softly; `hard` follows after `timeout`, or at a second signal.
@@ -76,7 +80,8 @@ pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
     let life = life.clone();
     tokio::spawn(async move {
         use tokio::signal::unix::{SignalKind, signal};
-        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
             error!("waybill.no_signal_handlers");
             return;
         };
@@ -96,7 +101,14 @@ pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
 ///
 /// # Errors
 /// When the API's server can't be made.
-pub(crate) async fn run(config: &Config, wired: &Wired, roles: Roles, listener: Option<TcpListener>, ops: Option<TcpListener>, life: Lifecycle) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    config: &Config,
+    wired: &Wired,
+    roles: Roles,
+    listener: Option<TcpListener>,
+    ops: Option<TcpListener>,
+    life: Lifecycle,
+) -> anyhow::Result<ExitCode> {
     let context = wired.context.clone();
     let mut tasks = tokio::task::JoinSet::new();
     let acceptor = roles.api.then(|| Acceptor::start(context.clone()));
@@ -106,7 +118,12 @@ pub(crate) async fn run(config: &Config, wired: &Wired, roles: Roles, listener: 
         tasks.spawn(serve(listener, waybill_api::router(state.clone()), config.api.clone(), life.clone()));
     }
     if let Some(listener) = ops {
-        tasks.spawn(serve(listener, waybill_api::ops_router(state.clone(), metrics(wired)?), config.api.clone(), life.clone()));
+        tasks.spawn(serve(
+            listener,
+            waybill_api::ops_router(state.clone(), metrics(wired)?),
+            config.api.clone(),
+            life.clone(),
+        ));
     }
     spawn_roles(&mut tasks, &context, roles, &life);
     let mut code = ExitCode::SUCCESS;
@@ -140,12 +157,18 @@ fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, rol
 }
 
 fn api_limits(config: &Config) -> waybill_api::ApiConfig {
-    waybill_api::ApiConfig { event: config.settings.limits.clone(), body_timeout: config.api.body_read_timeout, ..waybill_api::ApiConfig::default() }
+    waybill_api::ApiConfig {
+        event: config.settings.limits.clone(),
+        body_timeout: config.api.body_read_timeout,
+        ..waybill_api::ApiConfig::default()
+    }
 }
 
 /// Prometheus text. The totals that adapters count themselves are read when somebody asks.
 fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync>> {
-    let handle = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder().context("installing the metrics recorder")?;
+    let handle = metrics_exporter_prometheus::PrometheusBuilder::new()
+        .install_recorder()
+        .context("installing the metrics recorder")?;
     let (store, queue, redis) = (wired.context.store.clone(), wired.queue.clone(), wired.redis.clone());
     Ok(Arc::new(move || {
         metrics::gauge!("waybill_sql_statements").set(store.statements() as f64);
@@ -157,7 +180,8 @@ fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync
 }
 
 async fn serve(listener: TcpListener, router: axum::Router, config: ApiConfig, life: Lifecycle) {
-    let shutdown = waybill_api::Shutdown { soft: life.soft.clone(), hard: life.hard.clone(), drain_delay: config.drain_delay };
+    let shutdown =
+        waybill_api::Shutdown { soft: life.soft.clone(), hard: life.hard.clone(), drain_delay: config.drain_delay };
     let served = waybill_api::serve(listener, router, shutdown, waybill_api::ServeOptions::default()).await;
     if served.cut > 0 {
         warn!(connections = served.cut, "api.connections_cut");

@@ -10,7 +10,10 @@ use std::{
 use tracing::error;
 use waybill_api::{
     service::{AcceptAnswer, Caller, Check, FeedbackAnswer, InboundSecret, ListJobs, Readiness, Service, ServiceError},
-    views::{AttemptView, CallView, CancelSummary, DeliveryView, DocumentView, EventRef, JobDetail, JobSummary, Page, RetrySummary, TimelineEntry},
+    views::{
+        AttemptView, CallView, CancelSummary, DeliveryView, DocumentView, EventRef, JobDetail, JobSummary, Page,
+        RetrySummary, TimelineEntry,
+    },
 };
 use waybill_core::{
     event::Event,
@@ -32,12 +35,15 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// The one account per provider that this build has.
 const ACCOUNT: &str = "default";
 
+/// By the key's hash: until when the answer counts (monotonic), and the answer.
+type KeyCache = HashMap<[u8; 32], (Duration, Option<Caller>)>;
+
 pub(crate) struct PipelineService {
     context: Arc<Context>,
     /// None in a process without the API role, whose ops port asks for readiness only.
     acceptor: Option<Acceptor>,
     inbound_secret: Option<Secret>,
-    keys: Mutex<HashMap<[u8; 32], (Duration, Option<Caller>)>>,
+    keys: Mutex<KeyCache>,
 }
 
 impl PipelineService {
@@ -49,12 +55,17 @@ impl PipelineService {
         self.acceptor.as_ref().ok_or(ServiceError::Unavailable { retry_after: RETRY_AFTER })
     }
 
-    fn keys(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], (Duration, Option<Caller>)>> {
+    fn keys(&self) -> std::sync::MutexGuard<'_, KeyCache> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One page of deliveries with their attempts and timelines: three statements, whatever the page's size.
-    async fn deliveries(&self, job: JobId, after: Option<DeliveryId>, limit: usize) -> Result<Page<DeliveryView>, ServiceError> {
+    async fn deliveries(
+        &self,
+        job: JobId,
+        after: Option<DeliveryId>,
+        limit: usize,
+    ) -> Result<Page<DeliveryView>, ServiceError> {
         let store = &self.context.store;
         let mut rows = store.list_deliveries(job, after, limit as i64 + 1).await.map_err(failed)?;
         let more = rows.len() > limit;
@@ -66,7 +77,13 @@ impl PipelineService {
         }
         let mut timelines: HashMap<DeliveryId, Vec<TimelineEntry>> = HashMap::new();
         for entry in store.list_ledger(&ids).await.map_err(failed)? {
-            let view = TimelineEntry { version: entry.version, at: entry.at.into(), state: entry.state, reason: entry.reason, detail: entry.detail };
+            let view = TimelineEntry {
+                version: entry.version,
+                at: entry.at.into(),
+                state: entry.state,
+                reason: entry.reason,
+                detail: entry.detail,
+            };
             timelines.entry(entry.delivery).or_default().push(view);
         }
         let next = if more { ids.last().map(ToString::to_string) } else { None };
@@ -104,8 +121,19 @@ fn summary(job: JobView) -> JobSummary {
         reason: job.reason,
         detail: job.detail,
         explanation: String::new(),
-        event: EventRef { id: job.event_id, source: job.source, event_type: job.event_type, subject: job.subject, revision: job.revision, time: job.event_time.map(Into::into) },
-        delivery_counts: job.deliveries.into_iter().map(|(state, n)| (state.as_str().to_owned(), n.unsigned_abs())).collect::<BTreeMap<_, _>>(),
+        event: EventRef {
+            id: job.event_id,
+            source: job.source,
+            event_type: job.event_type,
+            subject: job.subject,
+            revision: job.revision,
+            time: job.event_time.map(Into::into),
+        },
+        delivery_counts: job
+            .deliveries
+            .into_iter()
+            .map(|(state, n)| (state.as_str().to_owned(), n.unsigned_abs()))
+            .collect::<BTreeMap<_, _>>(),
         created_at: job.created_at.into(),
         routed_at: job.routed_at.map(Into::into),
         expires_at: job.expires_at.map(Into::into),
@@ -134,7 +162,11 @@ fn attempt_view(attempt: waybill_store::AttemptView) -> AttemptView {
     }
 }
 
-fn delivery_view(attempts: &mut HashMap<DeliveryId, Vec<AttemptView>>, timelines: &mut HashMap<DeliveryId, Vec<TimelineEntry>>, row: waybill_store::DeliveryView) -> DeliveryView {
+fn delivery_view(
+    attempts: &mut HashMap<DeliveryId, Vec<AttemptView>>,
+    timelines: &mut HashMap<DeliveryId, Vec<TimelineEntry>>,
+    row: waybill_store::DeliveryView,
+) -> DeliveryView {
     DeliveryView {
         delivery_id: row.id,
         channel: row.channel,
@@ -190,7 +222,12 @@ impl Service for PipelineService {
         Ok(caller)
     }
 
-    async fn accept(&self, tenant: TenantId, event: Event, idempotency_key: Option<String>) -> Result<AcceptAnswer, ServiceError> {
+    async fn accept(
+        &self,
+        tenant: TenantId,
+        event: Event,
+        idempotency_key: Option<String>,
+    ) -> Result<AcceptAnswer, ServiceError> {
         accepted(self.acceptor()?.accept(tenant, &event, idempotency_key.as_deref()).await)
     }
 
@@ -201,8 +238,16 @@ impl Service for PipelineService {
         }
     }
 
-    async fn find_job(&self, tenant: TenantId, job: JobId, deliveries_after: Option<DeliveryId>, limit: usize) -> Result<Option<JobDetail>, ServiceError> {
-        let Some(found) = self.context.store.find_job(Some(tenant), job).await.map_err(failed)? else { return Ok(None) };
+    async fn find_job(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        deliveries_after: Option<DeliveryId>,
+        limit: usize,
+    ) -> Result<Option<JobDetail>, ServiceError> {
+        let Some(found) = self.context.store.find_job(Some(tenant), job).await.map_err(failed)? else {
+            return Ok(None);
+        };
         let deliveries = self.deliveries(job, deliveries_after, limit).await?;
         Ok(Some(JobDetail { job: summary(found), deliveries }))
     }
@@ -216,7 +261,12 @@ impl Service for PipelineService {
             since: list.since,
             until: list.until,
         };
-        let mut jobs = self.context.store.list_jobs(Some(tenant), &filter, list.after, list.limit as i64 + 1).await.map_err(failed)?;
+        let mut jobs = self
+            .context
+            .store
+            .list_jobs(Some(tenant), &filter, list.after, list.limit as i64 + 1)
+            .await
+            .map_err(failed)?;
         let more = jobs.len() > list.limit;
         jobs.truncate(list.limit);
         let next = if more { jobs.last().map(|job| job.id.to_string()) } else { None };
@@ -225,16 +275,27 @@ impl Service for PipelineService {
 
     async fn retry_job(&self, tenant: TenantId, job: JobId) -> Result<Option<RetrySummary>, ServiceError> {
         let retried = redrive::retry_job(&self.context, tenant, job).await.map_err(failed)?;
-        Ok(retried.map(|retried| RetrySummary { job_id: job, requeued: retried.queued, already_sent: retried.already_sent }))
+        Ok(retried.map(|retried| RetrySummary {
+            job_id: job,
+            requeued: retried.queued,
+            already_sent: retried.already_sent,
+        }))
     }
 
     async fn cancel_job(&self, tenant: TenantId, job: JobId) -> Result<Option<CancelSummary>, ServiceError> {
         let cancelled = self.context.store.cancel_job(tenant, job).await.map_err(failed)?;
-        Ok(cancelled.map(|c| CancelSummary { job_id: job, cancelled: c.cancelled.unsigned_abs(), already_final: c.already_final.unsigned_abs(), in_progress: c.in_progress.unsigned_abs() }))
+        Ok(cancelled.map(|c| CancelSummary {
+            job_id: job,
+            cancelled: c.cancelled.unsigned_abs(),
+            already_final: c.already_final.unsigned_abs(),
+            in_progress: c.in_progress.unsigned_abs(),
+        }))
     }
 
     async fn feedback(&self, provider: &str, _account: &str, body: Bytes) -> Result<FeedbackAnswer, ServiceError> {
-        let Some(kind) = registry::find(provider) else { return Ok(FeedbackAnswer::Unreadable { detail: "no such provider".into() }) };
+        let Some(kind) = registry::find(provider) else {
+            return Ok(FeedbackAnswer::Unreadable { detail: "no such provider".into() });
+        };
         match (kind.parse_events)(&body) {
             Ok(events) => {
                 feedback::record(&self.context, &events).await.map_err(failed)?;

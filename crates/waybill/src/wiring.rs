@@ -27,7 +27,9 @@ pub(crate) struct Wired {
 /// One line that says what is missing and what to do.
 pub(crate) async fn connect_store(config: &Config) -> anyhow::Result<Store> {
     let db = &config.database;
-    let store = Store::connect(&db.url, db.connections, db.acquire_timeout).await.context("PostgreSQL (DATABASE_URL) can't be reached")?;
+    let store = Store::connect(&db.url, db.connections, db.acquire_timeout)
+        .await
+        .context("PostgreSQL (DATABASE_URL) can't be reached")?;
     Ok(store)
 }
 
@@ -37,8 +39,12 @@ pub(crate) async fn check_schema(store: &Store) -> anyhow::Result<()> {
     match store.schema_version().await.context("reading the schema's version")? {
         SchemaState::UpToDate => Ok(()),
         SchemaState::Empty => bail!("the database is empty: run `waybill migrate`"),
-        SchemaState::Behind { have, want } => bail!("the database's schema is version {have}, this build needs {want}: run `waybill migrate`"),
-        SchemaState::Ahead { have, want } => bail!("the database's schema is version {have}, newer than this build's {want}: run a newer waybill"),
+        SchemaState::Behind { have, want } => {
+            bail!("the database's schema is version {have}, this build needs {want}: run `waybill migrate`")
+        }
+        SchemaState::Ahead { have, want } => {
+            bail!("the database's schema is version {have}, newer than this build's {want}: run a newer waybill")
+        }
     }
 }
 
@@ -47,7 +53,10 @@ pub(crate) async fn check_schema(store: &Store) -> anyhow::Result<()> {
 pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
     let store = connect_store(config).await?;
     check_schema(&store).await?;
-    let queue = Arc::new(LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: config.settings.timings.max_receive_count }));
+    let queue = Arc::new(LocalQueue::new(
+        store.pool().clone(),
+        LocalQueueConfig { max_receive_count: config.settings.timings.max_receive_count },
+    ));
     let redis = match &config.redis_url {
         Some(url) => Some(Arc::new(RedisLock::connect(url).context("REDIS_URL")?)),
         None => None,
@@ -56,7 +65,9 @@ pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
         Some(redis) => redis.clone(),
         None => Arc::new(InProcessLock::new()),
     };
-    let objects: Arc<dyn ObjectStore> = Arc::new(DiskObjects::new(&config.data_dir).with_context(|| format!("the data folder {}", config.data_dir.display()))?);
+    let objects: Arc<dyn ObjectStore> = Arc::new(
+        DiskObjects::new(&config.data_dir).with_context(|| format!("the data folder {}", config.data_dir.display()))?,
+    );
     let renderer: Arc<dyn Renderer> = Arc::new(LocalRenderer::new(objects.clone(), config.settings.render_concurrency));
     let mut sinks: Vec<Arc<dyn AlertSink>> = vec![Arc::new(LogAlerts)];
     if let Some(url) = &config.alerts.webhook_url {
@@ -83,7 +94,8 @@ async fn providers(config: &Config) -> anyhow::Result<Vec<Arc<dyn Provider>>> {
     let mut out = Vec::new();
     for kind in &config.providers.order {
         // Checked when the configuration was read; what can still fail is making the client.
-        let build = (kind.build)(&Settings::new(&lookup)).map_err(|errors| anyhow::anyhow!("provider {}: {errors:?}", kind.name))?;
+        let build = (kind.build)(&Settings::new(&lookup))
+            .map_err(|errors| anyhow::anyhow!("provider {}: {errors:?}", kind.name))?;
         out.push(build.await.with_context(|| format!("provider {}", kind.name))?);
     }
     Ok(out)

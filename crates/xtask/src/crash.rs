@@ -26,7 +26,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let report = workspace::target().join(format!("crash-{}.jsonl", std::process::id()));
     std::fs::remove_file(&report).ok();
     watch.heading(&format!("{times} time(s) each row"));
-    let mut command = workspace::cargo(["test", "--locked", "-p", "waybill", "--test", "crash", "--", "--test-threads", "4", &row]);
+    let mut command =
+        workspace::cargo(["test", "--locked", "-p", "waybill", "--test", "crash", "--", "--test-threads", "4", &row]);
     services.apply(&mut command);
     command.env("WAYBILL_CRASH_TIMES", times.to_string()).env("WAYBILL_CRASH_REPORT", &report).stdout(Stdio::piped());
     let mut child = command.spawn().context("running the crash tests")?;

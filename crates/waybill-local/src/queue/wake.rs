@@ -5,6 +5,8 @@
 //! up behind each other. They go out a moment later, many sends as one, in a statement that writes nothing. One that gets lost costs
 //! at most a second: delayed messages, and those whose visibility ran out, are found by a look once a second anyway.
 
+#![expect(clippy::disallowed_methods, reason = "names this process among the listeners; nothing depends on its value")]
+
 use super::sql;
 use sqlx::{
     PgPool,

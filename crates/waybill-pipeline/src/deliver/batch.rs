@@ -30,7 +30,12 @@ const DOCUMENT_WAIT: Duration = Duration::from_secs(10);
 
 impl Deliverer {
     /// Takes a batch as far as it goes. Every message ends deleted, or stays in the queue to come back by itself.
-    pub(super) async fn handle(self: &Arc<Self>, messages: Vec<ReceivedMessage>, mut permits: OwnedSemaphorePermit, stopping: tokio_util::sync::CancellationToken) {
+    pub(super) async fn handle(
+        self: &Arc<Self>,
+        messages: Vec<ReceivedMessage>,
+        mut permits: OwnedSemaphorePermit,
+        stopping: tokio_util::sync::CancellationToken,
+    ) {
         let mut tickets = self.parse(messages, &mut permits).await;
         drop(permits);
         let ids: Vec<DeliveryId> = tickets.keys().copied().collect();
@@ -55,13 +60,20 @@ impl Deliverer {
         for message in messages {
             match parse::<DeliveryMessage>(&message.body) {
                 Parsed::Message(parsed) => match tickets.entry(parsed.delivery) {
-                    std::collections::hash_map::Entry::Occupied(mut seen) => seen.get_mut().receipts.push(message.receipt),
+                    std::collections::hash_map::Entry::Occupied(mut seen) => {
+                        seen.get_mut().receipts.push(message.receipt)
+                    }
                     std::collections::hash_map::Entry::Vacant(free) => {
                         free.insert(Ticket { receipts: vec![message.receipt], _permit: permits.split(1) });
                     }
                 },
                 Parsed::Newer(_) => {
-                    if let Err(error) = self.context.queue.change_visibility_batch(QueueName::Delivery, &[(message.receipt, NEWER_DELAY)]).await {
+                    if let Err(error) = self
+                        .context
+                        .queue
+                        .change_visibility_batch(QueueName::Delivery, &[(message.receipt, NEWER_DELAY)])
+                        .await
+                    {
                         warn!(error = %error, "deliver.change_visibility_failed");
                     }
                 }
@@ -85,7 +97,11 @@ impl Deliverer {
     }
 
     /// Steps 2, 3 and 5: what needs no claim. Returns the deliveries that want one.
-    async fn settle_without_claim(&self, deliveries: Vec<LoadedDelivery>, tickets: &mut Tickets) -> Vec<LoadedDelivery> {
+    async fn settle_without_claim(
+        &self,
+        deliveries: Vec<LoadedDelivery>,
+        tickets: &mut Tickets,
+    ) -> Vec<LoadedDelivery> {
         let (mut moves, mut waits, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for delivery in deliveries {
             match look(&delivery) {
@@ -104,7 +120,8 @@ impl Deliverer {
         if moves.is_empty() {
             return;
         }
-        let requests: Vec<_> = moves.iter().map(|(d, to)| MoveRequest { delivery: d.id, version: d.version, to: to.clone() }).collect();
+        let requests: Vec<_> =
+            moves.iter().map(|(d, to)| MoveRequest { delivery: d.id, version: d.version, to: to.clone() }).collect();
         match self.context.store.finish(&requests).await {
             Ok(moved) => {
                 for (delivery, to) in moves {
@@ -169,14 +186,23 @@ impl Deliverer {
     }
 
     /// Steps 6 to 10.
-    async fn claim_and_send(self: &Arc<Self>, open: Vec<LoadedDelivery>, mut tickets: Tickets, stopping: tokio_util::sync::CancellationToken) {
+    async fn claim_and_send(
+        self: &Arc<Self>,
+        open: Vec<LoadedDelivery>,
+        mut tickets: Tickets,
+        stopping: tokio_util::sync::CancellationToken,
+    ) {
         if open.is_empty() {
             return;
         }
         let open = self.with_contents(open, &mut tickets).await;
         let requests: Vec<ClaimRequest> = open
             .iter()
-            .map(|(d, _)| ClaimRequest { delivery: d.id, token: self.context.chance.token(), attempt: AttemptId(self.context.chance.id()) })
+            .map(|(d, _)| ClaimRequest {
+                delivery: d.id,
+                token: self.context.chance.token(),
+                attempt: AttemptId(self.context.chance.id()),
+            })
             .collect();
         // Measured before the claim is asked for: the claim ends no earlier than this plus its length.
         let asked = self.context.clock.monotonic();
@@ -186,12 +212,20 @@ impl Deliverer {
             match claim {
                 Ok(Ok(Some(Claim::Granted { version: _, attempts, position }))) => {
                     let ticket = tickets.remove(&delivery.id);
-                    let granted = Granted { token: request.token, attempt: request.attempt, attempts, position, until: asked + self.context.settings.timings.claim_ttl };
+                    let granted = Granted {
+                        token: request.token,
+                        attempt: request.attempt,
+                        attempts,
+                        position,
+                        until: asked + self.context.settings.timings.claim_ttl,
+                    };
                     let (worker, stopping) = (self.clone(), stopping.clone());
                     tokio::spawn(async move { worker.send(delivery, content, granted, ticket, stopping).await });
                 }
                 Ok(Ok(Some(Claim::AlreadySent { by }))) => moves.push((delivery, FinalMove::Duplicate { of: by })),
-                Ok(Ok(Some(Claim::InProgress { until_in, .. }))) => waits.push((delivery, until_in.unwrap_or(SHORT_WAIT).max(SHORT_WAIT))),
+                Ok(Ok(Some(Claim::InProgress { until_in, .. }))) => {
+                    waits.push((delivery, until_in.unwrap_or(SHORT_WAIT).max(SHORT_WAIT)))
+                }
                 // The scheduler settles an expired claim within its next round.
                 Ok(Ok(Some(Claim::Expired { .. }))) => waits.push((delivery, SHORT_WAIT)),
                 // Final by now, or another message of this delivery was faster; an open row is due at the end of that claim.
@@ -204,7 +238,11 @@ impl Deliverer {
         self.defer(waits, &mut tickets).await;
     }
 
-    async fn with_contents(&self, open: Vec<LoadedDelivery>, tickets: &mut Tickets) -> Vec<(LoadedDelivery, Arc<Content>)> {
+    async fn with_contents(
+        &self,
+        open: Vec<LoadedDelivery>,
+        tickets: &mut Tickets,
+    ) -> Vec<(LoadedDelivery, Arc<Content>)> {
         let mut found: HashMap<ContentKey, Arc<Content>> = HashMap::new();
         let mut wanted: Vec<ContentKey> = Vec::new();
         for key in open.iter().map(content_key) {
@@ -274,8 +312,10 @@ fn look(delivery: &LoadedDelivery) -> Look {
     match delivery.document.as_ref().map(|d| d.state) {
         None | Some(DocumentState::Ready) => Look::Claim,
         Some(DocumentState::Pending | DocumentState::Rendering) => Look::Wait(DOCUMENT_WAIT),
-        Some(DocumentState::Failed) => {
-            Look::Finish(FinalMove::Failed { reason: Reason::DocumentRenderFailed, detail: "its document could not be rendered".into(), dead_letter: true })
-        }
+        Some(DocumentState::Failed) => Look::Finish(FinalMove::Failed {
+            reason: Reason::DocumentRenderFailed,
+            detail: "its document could not be rendered".into(),
+            dead_letter: true,
+        }),
     }
 }

@@ -31,7 +31,12 @@ impl From<NoMail> for Outcome {
 }
 
 impl Deliverer {
-    pub(super) async fn compose(&self, delivery: &LoadedDelivery, content: &Arc<Content>, granted: &Granted) -> Result<OutgoingMail, NoMail> {
+    pub(super) async fn compose(
+        &self,
+        delivery: &LoadedDelivery,
+        content: &Arc<Content>,
+        granted: &Granted,
+    ) -> Result<OutgoingMail, NoMail> {
         let attachments = match &delivery.document {
             None => Vec::new(),
             Some(document) => vec![self.attachment(document, content, delivery).await?],
@@ -41,7 +46,8 @@ impl Deliverer {
         let to = EmailAddress::parse(&delivery.recipient).map_err(|e| never("stored address", &e))?;
         let template = &content.spec.mail;
         let subject = content.subject.clone().unwrap_or_default();
-        let with = Filling { event_type: &content.event_type, subject: &subject, name: &delivery.recipient_name, data: &data };
+        let with =
+            Filling { event_type: &content.event_type, subject: &subject, name: &delivery.recipient_name, data: &data };
         let text = fill(&template.text, with, false);
         Ok(OutgoingMail {
             tenant: delivery.tenant,
@@ -59,7 +65,12 @@ impl Deliverer {
         })
     }
 
-    async fn attachment(&self, document: &LoadedDocument, content: &Content, delivery: &LoadedDelivery) -> Result<Attachment, NoMail> {
+    async fn attachment(
+        &self,
+        document: &LoadedDocument,
+        content: &Content,
+        delivery: &LoadedDelivery,
+    ) -> Result<Attachment, NoMail> {
         let job = delivery.job.to_string();
         let filename = document_filename(&document.document_type, content.subject.as_deref().unwrap_or(&job));
         let bytes = self.document_bytes(&document.object_key).await?;
@@ -76,7 +87,9 @@ impl Deliverer {
                 Ok(bytes)
             }
             Ok(None) => Err(NoMail::Later("the document's row says READY and its object is not there".into())),
-            Err(error @ (ObjectError::Unavailable(_) | ObjectError::Denied(_) | ObjectError::BadKey(_))) => Err(NoMail::Later(format!("the document could not be read: {error}"))),
+            Err(error @ (ObjectError::Unavailable(_) | ObjectError::Denied(_) | ObjectError::BadKey(_))) => {
+                Err(NoMail::Later(format!("the document could not be read: {error}")))
+            }
         }
     }
 }

@@ -65,9 +65,19 @@ impl Deliverer {
                         away.store(loaded.is_err(), Ordering::Relaxed);
                         match loaded {
                             Ok(rows) => {
-                                let mut rows: std::collections::HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+                                let mut rows: std::collections::HashMap<_, _> =
+                                    rows.into_iter().map(|row| (row.id, row)).collect();
                                 // A delivery may be asked for twice in one batch (a repeated message): the second gets a copy.
-                                ids.iter().enumerate().map(|(i, id)| Ok(if ids[i + 1..].contains(id) { rows.get(id).cloned() } else { rows.remove(id) })).collect()
+                                ids.iter()
+                                    .enumerate()
+                                    .map(|(i, id)| {
+                                        Ok(if ids[i + 1..].contains(id) {
+                                            rows.get(id).cloned()
+                                        } else {
+                                            rows.remove(id)
+                                        })
+                                    })
+                                    .collect()
                             }
                             Err(error) => refused(&ids, "deliver.load_failed", &error),
                         }
@@ -84,7 +94,8 @@ impl Deliverer {
                         wanted.dedup();
                         match context.store.load_contents(&wanted).await {
                             Ok(rows) => {
-                                let rows: std::collections::HashMap<_, _> = rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
+                                let rows: std::collections::HashMap<_, _> =
+                                    rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
                                 keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
                             }
                             Err(error) => refused(&keys, "deliver.contents_failed", &error),
@@ -109,7 +120,9 @@ impl Deliverer {
             },
             record: {
                 let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |results: Vec<Arc<AttemptResult>>| results::record(context.clone(), results))
+                Batcher::spawn(MAX_STATEMENT, 1, move |results: Vec<Arc<AttemptResult>>| {
+                    results::record(context.clone(), results)
+                })
             },
             delete: {
                 let context = context.clone();

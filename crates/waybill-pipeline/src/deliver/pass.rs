@@ -38,8 +38,23 @@ const DETAIL: usize = 300;
 
 impl Deliverer {
     /// Steps 7 to 10 for one delivery.
-    pub(super) async fn send(self: Arc<Self>, delivery: LoadedDelivery, content: Arc<Content>, granted: Granted, ticket: Option<Ticket>, stopping: CancellationToken) {
-        let mut walk = Walk { worker: &self, delivery: &delivery, content: &content, granted: &granted, stopping: &stopping, calls: Vec::new(), last_detail: String::new() };
+    pub(super) async fn send(
+        self: Arc<Self>,
+        delivery: LoadedDelivery,
+        content: Arc<Content>,
+        granted: Granted,
+        ticket: Option<Ticket>,
+        stopping: CancellationToken,
+    ) {
+        let mut walk = Walk {
+            worker: &self,
+            delivery: &delivery,
+            content: &content,
+            granted: &granted,
+            stopping: &stopping,
+            calls: Vec::new(),
+            last_detail: String::new(),
+        };
         let verdict = walk.run().await;
         let result = AttemptResult {
             delivery: delivery.id,
@@ -100,19 +115,16 @@ impl Walk<'_> {
             return Some(Verdict::Hold { delay: Duration::ZERO, why: HoldReason::ClaimTooShort });
         }
         // A pass that was begun may end with the call it is in; the next provider is another process's business.
-        (self.stopping.is_cancelled() && !self.calls.is_empty()).then_some(Verdict::Hold { delay: Duration::ZERO, why: HoldReason::Stopping })
+        (self.stopping.is_cancelled() && !self.calls.is_empty())
+            .then_some(Verdict::Hold { delay: Duration::ZERO, why: HoldReason::Stopping })
     }
 
     async fn call(&mut self, provider: usize, mail: &OutgoingMail) -> Outcome {
         let context = &self.worker.context;
         let provider = &context.providers[provider];
         let started = context.clock.monotonic();
-        let size = waybill_core::mail::encoded_size(mail);
-        let outcome = if size > provider.max_encoded_bytes() {
-            Outcome::RejectedMessage { detail: format!("the mail has {size} octets once encoded; {} takes {}", provider.name(), provider.max_encoded_bytes()) }
-        } else {
-            provider.send(mail).await
-        };
+        // A mail that is too large for it is refused by the adapter, without a call.
+        let outcome = provider.send(mail).await;
         let took = context.clock.monotonic().saturating_sub(started);
         metrics::histogram!("waybill_provider_call_seconds", "provider" => provider.name()).record(took.as_secs_f64());
         self.note(provider.name(), &outcome, took);
@@ -122,7 +134,11 @@ impl Walk<'_> {
 
     fn note(&mut self, provider: &str, outcome: &Outcome, took: Duration) {
         let detail = storable(outcome.detail(), DETAIL);
-        let id = if let Outcome::Accepted { provider_message_id } = outcome { Some(storable(provider_message_id, DETAIL)) } else { None };
+        let id = if let Outcome::Accepted { provider_message_id } = outcome {
+            Some(storable(provider_message_id, DETAIL))
+        } else {
+            None
+        };
         self.calls.push(json!({ "provider": provider, "outcome": outcome.as_str(), "detail": detail, "provider_message_id": id, "ms": took.as_millis() as u64 }));
         if !detail.is_empty() {
             self.last_detail = format!("{provider}: {detail}");
@@ -134,7 +150,13 @@ impl Walk<'_> {
         let context = &self.worker.context;
         loop {
             // Walks to the end of the list without calling anybody.
-            match pass.after(&outcome, OnUnknown::Failover, &context.settings.retry, self.granted.attempts, context.chance.unit()) {
+            match pass.after(
+                &outcome,
+                OnUnknown::Failover,
+                &context.settings.retry,
+                self.granted.attempts,
+                context.chance.unit(),
+            ) {
                 Next::Call(_) => {}
                 Next::End(verdict) => return verdict,
             }
@@ -143,7 +165,11 @@ impl Walk<'_> {
 
     fn on_unknown(&self, provider: usize) -> OnUnknown {
         let route = self.content.spec.on_unknown.as_deref().and_then(OnUnknown::parse);
-        OnUnknown::effective(route, self.delivery.tenant_on_unknown, self.worker.context.providers[provider].events_wired())
+        OnUnknown::effective(
+            route,
+            self.delivery.tenant_on_unknown,
+            self.worker.context.providers[provider].events_wired(),
+        )
     }
 
     fn recorded(&self, verdict: &Verdict) -> Recorded {
@@ -151,15 +177,32 @@ impl Walk<'_> {
         let attempts = self.granted.attempts + 1;
         let name = |provider: usize| self.worker.context.providers[provider].name().to_owned();
         match verdict {
-            Verdict::Sent { provider, provider_message_id } => Recorded::Sent { provider: name(*provider), provider_message_id: provider_message_id.clone() },
-            Verdict::Unknown { position, hold, .. } => Recorded::Unknown { position: *position, window: self.worker.context.settings.timings.reconcile_window, hold: *hold, detail },
-            Verdict::Hold { delay, why: HoldReason::AllProvidersUnusable } => Recorded::Hold { delay: *delay, position: 0, detail: format!("every provider account is unusable; waiting. {detail}") },
+            Verdict::Sent { provider, provider_message_id } => {
+                Recorded::Sent { provider: name(*provider), provider_message_id: provider_message_id.clone() }
+            }
+            Verdict::Unknown { position, hold, .. } => Recorded::Unknown {
+                position: *position,
+                window: self.worker.context.settings.timings.reconcile_window,
+                hold: *hold,
+                detail,
+            },
+            Verdict::Hold { delay, why: HoldReason::AllProvidersUnusable } => Recorded::Hold {
+                delay: *delay,
+                position: 0,
+                detail: format!("every provider account is unusable; waiting. {detail}"),
+            },
             Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::Stopping } => {
                 let position = self.granted.position + self.calls.len();
-                Recorded::Hold { delay: *delay, position, detail: "given back before the next call; no attempt was used".into() }
+                Recorded::Hold {
+                    delay: *delay,
+                    position,
+                    detail: "given back before the next call; no attempt was used".into(),
+                }
             }
             Verdict::Retry { delay } => Recorded::Retry { delay: *delay, attempts, position: 0, detail },
-            Verdict::Failed { reason, dead_letter } => Recorded::Failed { reason: *reason, dead_letter: *dead_letter, attempts, detail },
+            Verdict::Failed { reason, dead_letter } => {
+                Recorded::Failed { reason: *reason, dead_letter: *dead_letter, attempts, detail }
+            }
         }
     }
 }

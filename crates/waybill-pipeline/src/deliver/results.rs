@@ -1,6 +1,10 @@
 //! Recording what came of a pass, and what follows from it.
 
-use super::{Deliverer, Unavailable, batch::{Ticket, lock_request}, pass::Finished};
+use super::{
+    Deliverer, Unavailable,
+    batch::{Ticket, lock_request},
+    pass::Finished,
+};
 use crate::context::Context;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -88,7 +92,11 @@ impl Deliverer {
                 return Some(held);
             }
             if self.context.clock.monotonic().saturating_sub(started) > KEEP_TRYING {
-                let id = if let Recorded::Sent { provider_message_id, .. } = &result.result { provider_message_id.as_str() } else { "" };
+                let id = if let Recorded::Sent { provider_message_id, .. } = &result.result {
+                    provider_message_id.as_str()
+                } else {
+                    ""
+                };
                 error!(delivery = %result.delivery, attempt = %result.attempt, provider_message_id = id, "deliver.result_lost_to_reconciliation");
                 return None;
             }
@@ -100,7 +108,8 @@ impl Deliverer {
     async fn record_late(&self, result: &AttemptResult, overslept: bool) {
         let accepted = matches!(result.result, Recorded::Sent { .. });
         warn!(delivery = %result.delivery, attempt = %result.attempt, accepted, "deliver.claim_was_lost");
-        metrics::counter!("waybill_late_results_total", "accepted" => if accepted { "true" } else { "false" }).increment(1);
+        metrics::counter!("waybill_late_results_total", "accepted" => if accepted { "true" } else { "false" })
+            .increment(1);
         if let Err(error) = self.context.store.record_late(std::slice::from_ref(result), accepted && overslept).await {
             error!(delivery = %result.delivery, attempt = %result.attempt, error = &error as &dyn std::error::Error, "deliver.late_result_lost");
         }
@@ -113,7 +122,9 @@ impl Deliverer {
                 let _ = self.finished_jobs.send(delivery.job);
             }
             Ok(_) => {}
-            Err(error) => warn!(delivery = %delivery.id, error = &error as &dyn std::error::Error, "deliver.settle_failed"),
+            Err(error) => {
+                warn!(delivery = %delivery.id, error = &error as &dyn std::error::Error, "deliver.settle_failed")
+            }
         }
     }
 
@@ -152,7 +163,11 @@ pub(crate) async fn dead_letter(context: &Context, dead: &[(TenantId, JobId, Del
 
 /// The same for deliveries that a statement over many rows has ended; the jobs' states are refreshed. `reason` where no document says
 /// another one.
-pub(crate) async fn dead_letter_by_id(context: &Context, deliveries: &[DeliveryId], reason: Reason) -> Result<(), StoreError> {
+pub(crate) async fn dead_letter_by_id(
+    context: &Context,
+    deliveries: &[DeliveryId],
+    reason: Reason,
+) -> Result<(), StoreError> {
     for chunk in deliveries.chunks(1_000) {
         let loaded = context.store.load_deliveries(chunk).await?;
         let why = |d: &LoadedDelivery| d.document.as_ref().and_then(|document| document.reason).unwrap_or(reason);

@@ -165,9 +165,10 @@ mod tests {
 
     #[test]
     fn the_reset_is_a_time_and_becomes_a_bounded_delay() {
-        let delay = |reset, now| match outcome(&Answer { status: 429, message_id: None, reset, body: b"" }, now) {
-            Outcome::Throttled { retry_after, .. } => retry_after.map(|d| d.as_secs()),
-            other => panic!("{other:?}"),
+        let delay = |reset, now| {
+            let outcome = outcome(&Answer { status: 429, message_id: None, reset, body: b"" }, now);
+            let Outcome::Throttled { retry_after, .. } = outcome else { panic!("{outcome:?}") };
+            retry_after.map(|d| d.as_secs())
         };
         assert_eq!(delay(Some(1_000_030), 1_000_000), Some(30));
         assert_eq!(delay(Some(999_000), 1_000_000), Some(0), "in the past");

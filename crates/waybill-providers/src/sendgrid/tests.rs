@@ -32,6 +32,16 @@ async fn the_id_in_the_head_is_enough_even_if_the_body_breaks_off() {
 }
 
 #[tokio::test]
+async fn a_connection_is_used_again() {
+    let server = TestServer::keeping("HTTP/1.1 202 Accepted\r\nx-message-id: a\r\ncontent-length: 0\r\n\r\n").await;
+    let provider = provider(&server.url, Duration::from_secs(5));
+    for _ in 0..2 {
+        assert_eq!(provider.send(&mail()).await.as_str(), "accepted");
+    }
+    assert_eq!((server.requests(), server.connections()), (2, 1));
+}
+
+#[tokio::test]
 async fn sandbox_mode_is_no_delivery() {
     let (outcome, _) = send_to("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(outcome.as_str(), "unusable");

@@ -72,7 +72,10 @@ fn no_credentials(cause: &CredentialsError) -> Outcome {
             Outcome::Unusable { detail }
         }
         // The metadata service or STS is slow or down: temporary.
-        _ => Outcome::Unavailable { detail },
+        CredentialsError::ProviderTimedOut(_)
+        | CredentialsError::ProviderError(_)
+        | CredentialsError::Unhandled(_)
+        | _ => Outcome::Unavailable { detail },
     }
 }
 

@@ -57,6 +57,16 @@ async fn a_success_without_a_readable_id_is_unknown() {
 }
 
 #[tokio::test]
+async fn a_connection_is_used_again() {
+    let server = TestServer::keeping(&with_body("200 OK", r#"{"MessageId":"a"}"#)).await;
+    let provider = SesProvider::new(config(&server.url)).await;
+    for _ in 0..2 {
+        assert_eq!(provider.send(&mail()).await.as_str(), "accepted");
+    }
+    assert_eq!((server.requests(), server.connections()), (2, 1));
+}
+
+#[tokio::test]
 async fn the_code_is_found_in_the_header_and_in_the_body() {
     let header = "400 Bad Request\r\nx-amzn-errortype: SendingPausedException:http://internal.amazon.com/";
     let (outcome, _) = send_to(&with_body(header, r#"{"message":"paused"}"#)).await;

@@ -11,13 +11,14 @@ use crate::{counts::Summary, mail::Mail, mailbox::attachment_url};
 /// Swaps in the newest list every two seconds, unless the reader is marking text or looking elsewhere.
 const SCRIPT: &str = r#"
 const list = document.getElementById('live');
+let shown;
 async function refresh() {
   if (document.hidden || String(getSelection())) return;
   try {
     const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
     if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').getElementById('live');
-    if (fresh && fresh.innerHTML !== list.innerHTML) list.innerHTML = fresh.innerHTML;
+    const fresh = (await answer.text()).split('<main id="live">')[1].split('</main>')[0];
+    if (fresh !== shown) list.innerHTML = shown = fresh;
   } catch { /* the sink is restarting; try again */ }
 }
 setInterval(refresh, 2000);
@@ -93,6 +94,16 @@ fn table(mails: &[&Arc<Mail>]) -> Markup {
     }
 }
 
+/// Lets a long address break after its `@`, not in the middle of a word.
+fn address(address: &str) -> Markup {
+    html! {
+        @match address.rsplit_once('@') {
+            Some((local, domain)) => { (local) "@" wbr; (domain) }
+            None => (address),
+        }
+    }
+}
+
 fn row(mail: &Mail) -> Markup {
     let subject = if mail.subject.trim().is_empty() { "(no subject)" } else { &mail.subject };
     html! {
@@ -103,7 +114,7 @@ fn row(mail: &Mail) -> Markup {
                 }
             }
             td { (badge(mail.provider)) }
-            td class="to" { (mail.to) }
+            td class="to" { (address(&mail.to)) }
             td class="subject" {
                 a href={ "/mailbox/" (mail.id) } { (subject) }
                 @if let Some(id) = mail.delivery_id() { div class="id" { (id) } }

@@ -7,7 +7,7 @@ pub(super) const CSS: &str = r#"
   --page: #12161c; --link: #82b1ff; --ses: #ffb877; --ses-bg: #3a2610; --sg: #8cc8ff; --sg-bg: #10304a;
   --warn: #ff9d9d; --warn-bg: #431a1a; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+body { margin: 0; background: var(--page); color: var(--ink); font: 14px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 a { color: var(--link); text-decoration: none; }
 a:hover { text-decoration: underline; }
 main, .bar { max-width: 1180px; margin: 0 auto; padding: 0 24px; }
@@ -33,7 +33,7 @@ table { border-collapse: collapse; width: 100%; }
 .mails td { padding: 10px 14px; border-top: 1px solid var(--line); vertical-align: top; }
 .mails tbody tr:hover { background: color-mix(in srgb, var(--link) 5%, transparent); }
 .time { white-space: nowrap; color: var(--soft); font-variant-numeric: tabular-nums; }
-.to { overflow-wrap: anywhere; min-width: 150px; }
+.to { overflow-wrap: break-word; min-width: 190px; max-width: 300px; }
 td.subject { min-width: 220px; overflow-wrap: anywhere; }
 td.subject a { font-weight: 600; }
 .id { color: var(--soft); font: 12px/1.5 ui-monospace, SFMono-Regular, Menlo, monospace; overflow-wrap: anywhere; }
@@ -42,7 +42,7 @@ td.subject a { font-weight: 600; }
 .badge.sendgrid { color: var(--sg); background: var(--sg-bg); }
 .files { display: flex; flex-wrap: wrap; gap: 6px; margin: 0; }
 td.files { display: table-cell; }
-td.files .file { margin: 0 4px 4px 0; }
+td.files .file { margin: 0 4px 4px 0; max-width: 230px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; vertical-align: top; }
 .file { display: inline-block; max-width: 340px; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: 8px; padding: 1px 9px; font-size: 13px; background: var(--page); }
 .file small { color: var(--soft); }
 .note { color: var(--soft); font-size: 13px; }
@@ -54,7 +54,7 @@ h2 { font-size: 14px; margin: 28px 0 8px; color: var(--soft); font-weight: 600; 
 .facts dt { color: var(--soft); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 .facts dd.id { font-size: 13px; line-height: 1.75; }
-iframe { width: 100%; height: 56vh; min-height: 240px; resize: vertical; border: 1px solid var(--line); border-radius: 12px; background: #fff; color-scheme: light; }
+iframe { width: 100%; height: 420px; min-height: 160px; resize: vertical; border: 1px solid var(--line); border-radius: 12px; background: #fff; color-scheme: light; }
 pre { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.55 ui-monospace, SFMono-Regular, Menlo, monospace; }
 details { margin-top: 28px; }
 summary { cursor: pointer; font-size: 14px; font-weight: 600; color: var(--soft); margin-bottom: 8px; }

@@ -9,9 +9,9 @@ async fn ses_error(sink: &TestSink, fault: &str) -> (u16, String, String) {
     sink.script(json!([{ "provider": "ses", "fault": fault, "count": 1 }])).await;
     let answer = sink.send_ses(&ses_mail("dlv_1")).await;
     let status = answer.status().as_u16();
-    let code = answer.headers()["x-amzn-errortype"].to_str().unwrap().to_owned();
-    let body: Value = answer.json().await.unwrap();
-    (status, code, body["message"].as_str().unwrap().to_owned())
+    let code = answer.headers()["x-amzn-errortype"].to_str().expect("ASCII").to_owned();
+    let body: Value = answer.json().await.expect("JSON");
+    (status, code, body["message"].as_str().expect("a message").to_owned())
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use waybill_sink::SinkConfig;
 use crate::common::{PDF, TestSink, sendgrid_mail, ses_mail};
 
 async fn page(sink: &TestSink, path: &str) -> (reqwest::header::HeaderMap, String) {
-    let answer = sink.http.get(sink.url(path)).header("accept", "text/html,*/*;q=0.8").send().await.unwrap();
-    (answer.headers().clone(), answer.text().await.unwrap())
+    let answer = sink.http.get(sink.url(path)).header("accept", "text/html,*/*;q=0.8").send().await.expect("an answer");
+    (answer.headers().clone(), answer.text().await.expect("text"))
 }
 
 #[tokio::test]

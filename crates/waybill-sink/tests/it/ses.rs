@@ -6,9 +6,9 @@ use crate::common::{PDF, TestSink, ses_mail};
 
 async fn refused(answer: reqwest::Response) -> (u16, String, String) {
     let status = answer.status().as_u16();
-    let code = answer.headers()["x-amzn-errortype"].to_str().unwrap().to_owned();
-    let body: Value = answer.json().await.unwrap();
-    (status, code, body["message"].as_str().unwrap().to_owned())
+    let code = answer.headers()["x-amzn-errortype"].to_str().expect("ASCII").to_owned();
+    let body: Value = answer.json().await.expect("JSON");
+    (status, code, body["message"].as_str().expect("a message").to_owned())
 }
 
 #[tokio::test]

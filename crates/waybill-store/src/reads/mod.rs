@@ -9,3 +9,6 @@ mod ops;
 pub use deliveries::{AttemptView, DeliveryView, DocumentView, LedgerEntry};
 pub use jobs::{JobFilter, JobPayload, JobView};
 pub use ops::StateCount;
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,26 @@ async fn a_claim_writes_its_attempt_and_moves_its_delivery() {
     w.db.close().await;
 }
 
+/// The budget of the hot path: a slice of any size is loaded, claimed and recorded in one round trip each.
+#[tokio::test]
+async fn a_slice_costs_three_statements() {
+    let w = World::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        ids.push(w.fresh().await);
+    }
+    let before = w.store.statements();
+    let loaded = w.store.load_deliveries(&ids.iter().map(|i| i.0).collect::<Vec<_>>()).await.unwrap();
+    let requests: Vec<_> = loaded.iter().map(|d| request(d.id)).collect();
+    let claims = w.store.claim(&requests, TTL).await.unwrap();
+    assert!(claims.iter().all(|(_, c)| matches!(c, Claim::Granted { .. })));
+    let results: Vec<_> = requests.iter().zip(&loaded).map(|(r, d)| w.result(r, d.identity, sent("m"))).collect();
+    assert_eq!(w.store.record_results(&results).await.unwrap().len(), 10);
+    assert_eq!(w.store.statements() - before, 3);
+    w.check().await;
+    w.db.close().await;
+}
+
 #[tokio::test]
 async fn the_answer_says_why_a_claim_is_refused() {
     let w = World::new().await;

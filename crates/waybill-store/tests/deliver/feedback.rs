@@ -221,10 +221,12 @@ async fn an_event_that_races_a_result_is_never_lost() {
             w.let_claim_end(delivery).await;
             let d = [ExpireDecision { delivery, token: claim.token, policy: OnUnknown::Reconcile, window: WINDOW }];
             let (a, b) = tokio::join!(second.record_feedback(&events), w.store.expire_claims(&d, 3));
-            (a.unwrap(), b.unwrap());
+            a.unwrap();
+            b.unwrap();
         } else {
             let (a, b) = tokio::join!(second.record_feedback(&events), w.store.record_results(&result));
-            (a.unwrap(), b.unwrap());
+            a.unwrap();
+            b.unwrap();
         }
         w.store.settle_feedback(10).await.unwrap();
         assert_eq!(w.state(delivery).await, DeliveryState::Delivered, "round {round}");

@@ -2,7 +2,7 @@
 
 use crate::{
     reconcile::MAX_CRASHES,
-    world::{TTL, WINDOW, World, request, retry, sent, unknown},
+    world::{TTL, World, request, retry, sent},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::{
@@ -23,6 +23,7 @@ const RUN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct Done {
+    rounds: u32,
     granted: u32,
     late: u32,
     expired: u32,
@@ -35,7 +36,7 @@ async fn eight_tasks_on_overlapping_slices_never_deadlock_and_break_nothing() {
     let w = Arc::new(World::with_connections(10).await);
     // Three deliveries of each identity, so that claims meet.
     let mut pairs = Vec::new();
-    for _ in 0..40 {
+    for _ in 0..60 {
         let identity = w.fresh_identity();
         for _ in 0..3 {
             pairs.push((w.delivery(identity).await, identity));
@@ -51,6 +52,7 @@ async fn eight_tasks_on_overlapping_slices_never_deadlock_and_break_nothing() {
     let mut all = Done::default();
     for task in tasks {
         let done = task.await.unwrap().unwrap();
+        all.rounds += done.rounds;
         all.granted += done.granted;
         all.late += done.late;
         all.expired += done.expired;
@@ -58,7 +60,8 @@ async fn eight_tasks_on_overlapping_slices_never_deadlock_and_break_nothing() {
         all.settled += done.settled;
     }
     println!("{all:?}");
-    assert!(all.granted > 50 && all.expired > 5 && all.late > 0 && all.settled > 0, "{all:?}");
+    // Low marks: a busy machine does less in the time.
+    assert!(all.granted > 50 && all.expired > 20 && all.late > 10 && all.resolved > 5, "{all:?}");
     // Late acceptances are part of the game, so real duplicates may be.
     w.check_but_for_duplicates().await;
     Arc::into_inner(w).unwrap().db.close().await;
@@ -67,6 +70,7 @@ async fn eight_tasks_on_overlapping_slices_never_deadlock_and_break_nothing() {
 async fn hammer(w: &World, pairs: &[(DeliveryId, Identity)], mut rng: StdRng) -> Result<Done, StoreError> {
     let (start, mut done) = (Instant::now(), Done::default());
     while start.elapsed() < RUN {
+        done.rounds += 1;
         let mut slice: Vec<_> = pairs.to_vec();
         slice.shuffle(&mut rng);
         slice.truncate(12);
@@ -101,10 +105,10 @@ async fn hammer(w: &World, pairs: &[(DeliveryId, Identity)], mut rng: StdRng) ->
 }
 
 fn any_result(rng: &mut StdRng) -> Recorded {
-    match rng.random_range(0..20) {
+    match rng.random_range(0..200) {
         0 => sent("m"),
-        1..4 => unknown(false),
-        4 => {
+        1..40 => Recorded::Unknown { position: 0, window: Duration::ZERO, hold: false, detail: "time-out".into() },
+        40 => {
             Recorded::Failed { reason: Reason::ProvidersExhausted, dead_letter: true, attempts: 3, detail: "x".into() }
         }
         _ => retry(),
@@ -122,7 +126,7 @@ async fn expire(w: &World, ids: &[DeliveryId], rng: &mut StdRng) -> Result<u32, 
             delivery: c.delivery,
             token: c.token,
             policy: policies[rng.random_range(0..2)],
-            window: if rng.random_bool(0.5) { WINDOW } else { Duration::ZERO },
+            window: Duration::ZERO,
         })
         .collect();
     decisions.shuffle(rng);
@@ -132,7 +136,7 @@ async fn expire(w: &World, ids: &[DeliveryId], rng: &mut StdRng) -> Result<u32, 
 async fn feedback(w: &World, ids: &[DeliveryId], rng: &mut StdRng) -> Result<usize, StoreError> {
     let kinds = [FeedbackKind::Accepted, FeedbackKind::Delivered, FeedbackKind::Bounced, FeedbackKind::Dropped];
     let mut events = Vec::new();
-    for id in ids.iter().filter(|_| rng.random_bool(0.02)).copied().collect::<Vec<_>>() {
+    for id in ids.iter().filter(|_| rng.random_bool(0.003)).copied().collect::<Vec<_>>() {
         let kind = kinds[rng.random_range(0..4)];
         events.push(FeedbackEvent {
             provider: "ses",
@@ -162,7 +166,7 @@ async fn resolve(w: &World, ids: &[DeliveryId], rng: &mut StdRng) -> Result<u32,
     let loaded = w.store.load_deliveries(ids).await?;
     let moves: Vec<_> = loaded
         .iter()
-        .filter(|_| rng.random_bool(0.005))
+        .filter(|_| rng.random_bool(0.0002))
         .map(|d| MoveRequest { delivery: d.id, version: d.version, to: FinalMove::Expired })
         .collect();
     w.store.finish(&moves).await?;

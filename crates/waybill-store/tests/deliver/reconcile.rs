@@ -240,13 +240,16 @@ async fn of_a_result_and_an_expiry_at_once_exactly_one_wins() {
         let claim = w.granted(delivery).await;
         w.let_claim_end(delivery).await;
         let result = [w.result(&claim, identity, if round % 2 == 0 { sent("m") } else { retry() })];
+        let record = async {
+            w.start(round, 0).await;
+            w.store.record_results(&result).await
+        };
         let expire = async {
-            // Neither side wins every time.
-            tokio::time::sleep(Duration::from_micros(round % 10 * 100)).await;
+            w.start(round, 1).await;
             let decision = ExpireDecision { delivery, token: claim.token, policy: OnUnknown::Failover, window: WINDOW };
             w.store.expire_claims(&[decision], MAX_CRASHES).await.unwrap()
         };
-        let (recorded, expired) = tokio::join!(w.store.record_results(&result), expire);
+        let (recorded, expired) = tokio::join!(record, expire);
         let recorded = recorded.unwrap();
         assert_ne!(recorded.is_empty(), expired.is_empty(), "round {round}");
         results_won += u32::from(!recorded.is_empty());
@@ -266,7 +269,7 @@ async fn of_a_result_and_an_expiry_at_once_exactly_one_wins() {
 async fn a_claim_that_races_an_expiry_is_granted_only_behind_it() {
     let w = World::with_connections(4).await;
     let mut granted = 0;
-    for round in 0..100u64 {
+    for round in 0..100 {
         let identity = w.fresh_identity();
         let (a, b) = (w.delivery(identity).await, w.delivery(identity).await);
         let first = w.granted(a).await;
@@ -275,15 +278,21 @@ async fn a_claim_that_races_an_expiry_is_granted_only_behind_it() {
             [ExpireDecision { delivery: a, token: first.token, policy: OnUnknown::Failover, window: WINDOW }];
         let request = [crate::world::request(b)];
         let claim = async {
-            tokio::time::sleep(Duration::from_micros(round % 10 * 100)).await;
+            w.start(round, 0).await;
             w.store.claim(&request, TTL).await.unwrap().remove(0).1
         };
-        let (expired, claim) = tokio::join!(w.store.expire_claims(&decision, MAX_CRASHES), claim);
+        let expire = async {
+            w.start(round, 1).await;
+            w.store.expire_claims(&decision, MAX_CRASHES).await
+        };
+        let (expired, claim) = tokio::join!(expire, claim);
         assert_eq!(expired.unwrap(), [a]);
         match claim {
             Claim::Granted { .. } => granted += 1,
             Claim::Expired { by } => assert_eq!(by, a),
-            other => panic!("round {round}: {other:?}"),
+            Claim::AlreadySent { .. } | Claim::InProgress { .. } | Claim::NotClaimable { .. } => {
+                panic!("round {round}: {claim:?}")
+            }
         }
     }
     println!("{granted} of 100 claims came after the expiry");

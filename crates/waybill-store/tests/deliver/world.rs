@@ -186,6 +186,13 @@ impl World {
         recorded == [claim.delivery]
     }
 
+    /// Gives one side of a race a small head start, and in the next round the other side.
+    pub(crate) async fn start(&self, round: u64, side: u64) {
+        if round % 2 == side {
+            tokio::time::sleep(Duration::from_micros(round % 16 * 100)).await;
+        }
+    }
+
     /// Lets the claim's time be over.
     pub(crate) async fn let_claim_end(&self, delivery: DeliveryId) {
         self.sql(

@@ -58,12 +58,21 @@ pub(crate) struct FilterArgs {
 }
 
 fn reason(text: &str) -> Result<Reason, String> {
-    Reason::parse(text).ok_or_else(|| format!("expected one of {}", Reason::ALL.iter().map(|r| r.as_str()).collect::<Vec<_>>().join(", ")))
+    Reason::parse(text).ok_or_else(|| {
+        format!("expected one of {}", Reason::ALL.iter().map(|r| r.as_str()).collect::<Vec<_>>().join(", "))
+    })
 }
 
 impl FilterArgs {
     pub(super) fn filter(&self) -> DeadLetterFilter {
-        DeadLetterFilter { tenant: self.tenant, reason: self.reason, since: self.since, until: self.until, job: self.job, delivery: self.delivery }
+        DeadLetterFilter {
+            tenant: self.tenant,
+            reason: self.reason,
+            since: self.since,
+            until: self.until,
+            job: self.job,
+            delivery: self.delivery,
+        }
     }
 }
 
@@ -77,16 +86,25 @@ pub(super) async fn run(command: DlqCommand) -> anyhow::Result<ExitCode> {
             print_list(&dead, total, args.json);
         }
         DlqCommand::Show { delivery: Some(delivery), json } => {
-            let Some(found) = store.load_deliveries(&[delivery]).await?.pop() else { anyhow::bail!("there is no delivery {delivery}") };
+            let Some(found) = store.load_deliveries(&[delivery]).await?.pop() else {
+                anyhow::bail!("there is no delivery {delivery}")
+            };
             return super::jobs::run(super::jobs::JobsCommand::Show { job: found.job, json }).await;
         }
         DlqCommand::Show { delivery: None, json } => {
             let queue = LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: 5 });
             for name in [QueueName::MainDead, QueueName::DeliveryDead] {
                 for message in queue.peek(name, 1_000).await? {
-                    let why = message.attributes.iter().find(|(name, _)| name == "reason").map_or("moved by the queue", |(_, value)| value.as_str());
+                    let why = message
+                        .attributes
+                        .iter()
+                        .find(|(name, _)| name == "reason")
+                        .map_or("moved by the queue", |(_, value)| value.as_str());
                     if json {
-                        println!("{}", json!({"queue": name.as_str(), "id": message.id, "reason": why, "receive_count": message.receive_count, "sent_at": time(message.sent_at), "body": message.body}));
+                        println!(
+                            "{}",
+                            json!({"queue": name.as_str(), "id": message.id, "reason": why, "receive_count": message.receive_count, "sent_at": time(message.sent_at), "body": message.body})
+                        );
                     } else {
                         println!("{} {} {why}: {}", name.as_str(), time(message.sent_at), message.body);
                     }
@@ -110,8 +128,21 @@ pub(super) fn print_list(dead: &[DeadLetter], total: i64, as_json: bool) {
     }
     let row = |d: &DeadLetter| {
         let note = if d.already_sent { "sent since by another delivery; " } else { "" };
-        vec![d.delivery.to_string(), d.job.to_string(), d.reason.map_or("-".into(), |r| r.to_string()), d.attempts.to_string(), time(d.dead_lettered_at), format!("{note}{}", d.detail.as_deref().unwrap_or(""))]
+        vec![
+            d.delivery.to_string(),
+            d.job.to_string(),
+            d.reason.map_or("-".into(), |r| r.to_string()),
+            d.attempts.to_string(),
+            time(d.dead_lettered_at),
+            format!("{note}{}", d.detail.as_deref().unwrap_or("")),
+        ]
     };
-    print!("{}", table(&["delivery", "job", "reason", "attempts", "dead since", "detail"], &dead.iter().map(row).collect::<Vec<_>>()));
+    print!(
+        "{}",
+        table(
+            &["delivery", "job", "reason", "attempts", "dead since", "detail"],
+            &dead.iter().map(row).collect::<Vec<_>>()
+        )
+    );
     println!("{total} dead letter(s) in all{}", if total > 0 { "; next: waybill redrive --dry-run" } else { "" });
 }

@@ -50,7 +50,10 @@ pub(super) async fn run(command: JobsCommand) -> anyhow::Result<ExitCode> {
 
 async fn list(store: &Store, args: ListArgs) -> anyhow::Result<ExitCode> {
     let status = match args.status.as_deref().map(|s| (s, JobState::parse(s))) {
-        Some((word, None)) => bail!("--status {word}: expected one of {}", JobState::ALL.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", ")),
+        Some((word, None)) => bail!(
+            "--status {word}: expected one of {}",
+            JobState::ALL.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", ")
+        ),
         Some((_, status)) => status,
         None => None,
     };
@@ -61,7 +64,16 @@ async fn list(store: &Store, args: ListArgs) -> anyhow::Result<ExitCode> {
     } else {
         let rows: Vec<_> = jobs
             .iter()
-            .map(|j| vec![j.id.to_string(), j.status.to_string(), j.event_type.clone(), j.subject.clone().unwrap_or_default(), counts(j), time(j.created_at)])
+            .map(|j| {
+                vec![
+                    j.id.to_string(),
+                    j.status.to_string(),
+                    j.event_type.clone(),
+                    j.subject.clone().unwrap_or_default(),
+                    counts(j),
+                    time(j.created_at),
+                ]
+            })
             .collect();
         print!("{}", table(&["job", "status", "type", "subject", "deliveries", "created"], &rows));
     }
@@ -97,7 +109,11 @@ async fn show(store: &Store, id: JobId, as_one_json: bool) -> anyhow::Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     println!("{} {} {} {}", job.id, job.status, job.event_type, job.subject.as_deref().unwrap_or("-"));
-    println!("accepted {}{}", time(job.created_at), job.reason.map(|r| format!(", {r}: {}", job.detail.as_deref().unwrap_or(""))).unwrap_or_default());
+    println!(
+        "accepted {}{}",
+        time(job.created_at),
+        job.reason.map(|r| format!(", {r}: {}", job.detail.as_deref().unwrap_or(""))).unwrap_or_default()
+    );
     for delivery in &deliveries {
         println!("\n{}", headline(delivery));
         for entry in ledger.iter().filter(|l| l.delivery == delivery.id) {
@@ -106,7 +122,13 @@ async fn show(store: &Store, id: JobId, as_one_json: bool) -> anyhow::Result<Exi
         }
         for attempt in attempts.iter().filter(|a| a.delivery == delivery.id) {
             for call in attempt.calls.as_array().into_iter().flatten() {
-                println!("  attempt {}: {} {} {}", attempt.number, call["provider"].as_str().unwrap_or("?"), call["outcome"].as_str().unwrap_or("?"), call["detail"].as_str().unwrap_or(""));
+                println!(
+                    "  attempt {}: {} {} {}",
+                    attempt.number,
+                    call["provider"].as_str().unwrap_or("?"),
+                    call["outcome"].as_str().unwrap_or("?"),
+                    call["detail"].as_str().unwrap_or("")
+                );
             }
         }
     }
@@ -115,6 +137,7 @@ async fn show(store: &Store, id: JobId, as_one_json: bool) -> anyhow::Result<Exi
 
 /// Without the address: it belongs to the tenant, who sees it in the API.
 fn headline(d: &DeliveryView) -> String {
-    let document = d.document.as_ref().map(|doc| format!(", document {} {}", doc.document_type, doc.state)).unwrap_or_default();
+    let document =
+        d.document.as_ref().map(|doc| format!(", document {} {}", doc.document_type, doc.state)).unwrap_or_default();
     format!("{} {} by {}{document}", d.id, d.state, d.provider.as_deref().unwrap_or("nobody yet"))
 }

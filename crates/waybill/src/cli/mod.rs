@@ -5,6 +5,7 @@ mod jobs;
 mod output;
 mod queues;
 mod redrive;
+mod settle;
 mod tenants;
 
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) enum OperatorCommand {
     },
     /// Puts dead letters back, selectively
     Redrive(redrive::RedriveArgs),
+    /// A person's word on a delivery whose outcome is UNKNOWN
+    Settle(settle::SettleArgs),
     /// Tenants: create, list
     Tenants {
         #[command(subcommand)]
@@ -83,6 +86,7 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Jobs { command } => jobs::run(command).await,
         OperatorCommand::Dlq { command } => dlq::run(command).await,
         OperatorCommand::Redrive(args) => redrive::run(args).await,
+        OperatorCommand::Settle(args) => settle::run(args).await,
         OperatorCommand::Tenants { command } => tenants::run(command).await,
         OperatorCommand::Keys { command } => tenants::run_keys(command).await,
         OperatorCommand::Routes { command } => tenants::run_routes(command).await,
@@ -107,8 +111,14 @@ async fn store() -> anyhow::Result<Store> {
 }
 
 async fn connect(connections: u32) -> anyhow::Result<Store> {
-    let Ok(url) = std::env::var("DATABASE_URL") else { bail!("DATABASE_URL is not set: the database of the service (local mode prints its own)") };
-    Store::connect(&url, connections, Duration::from_secs(5)).await.context("PostgreSQL (DATABASE_URL) can't be reached")
+    let Ok(url) = std::env::var("DATABASE_URL") else {
+        bail!(
+            "DATABASE_URL is not set: it names the database of the service (that of local mode stands in .waybill/dev.env)"
+        )
+    };
+    Store::connect(&url, connections, Duration::from_secs(5))
+        .await
+        .context("PostgreSQL (DATABASE_URL) can't be reached")
 }
 
 async fn migrate() -> anyhow::Result<ExitCode> {

@@ -43,6 +43,9 @@ mod tests {
     fn columns_are_aligned_and_ages_are_short() {
         let text = table(&["a", "long"], &[vec!["xxx".into(), "y".into()]]);
         assert_eq!(text, "a    long\nxxx  y\n");
-        assert_eq!([8, 725, 7_260, 273_600].map(|s| age(Duration::from_secs(s))), ["8 s", "12 m 5 s", "2 h 1 m", "3 d 4 h"]);
+        assert_eq!(
+            [8, 725, 7_260, 273_600].map(|s| age(Duration::from_secs(s))),
+            ["8 s", "12 m 5 s", "2 h 1 m", "3 d 4 h"]
+        );
     }
 }

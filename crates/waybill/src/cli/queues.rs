@@ -34,16 +34,30 @@ pub(super) async fn run(args: QueuesArgs) -> anyhow::Result<ExitCode> {
             .map(|(name, d)| json!({"queue": name.as_str(), "depth": d.visible, "in_flight": d.in_flight, "delayed": d.delayed, "oldest_age_seconds": d.oldest_age.map(|a| a.as_secs())}))
             .collect();
         let rows: Vec<_> = rows.iter().map(|(what, r)| json!({"rows": what, "state": r.state, "count": r.count, "oldest_age_seconds": r.oldest_age.as_secs()})).collect();
-        println!("{}", json!({"queues": queues, "outbox": {"count": outbox.0, "oldest_age_seconds": outbox.1.map(|a| a.as_secs())}, "rows": rows}));
+        println!(
+            "{}",
+            json!({"queues": queues, "outbox": {"count": outbox.0, "oldest_age_seconds": outbox.1.map(|a| a.as_secs())}, "rows": rows})
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let lines: Vec<_> = queues
         .iter()
-        .map(|(name, d)| vec![name.as_str().into(), d.visible.to_string(), d.in_flight.to_string(), d.delayed.to_string(), d.oldest_age.map_or("-".into(), age)])
+        .map(|(name, d)| {
+            vec![
+                name.as_str().into(),
+                d.visible.to_string(),
+                d.in_flight.to_string(),
+                d.delayed.to_string(),
+                d.oldest_age.map_or("-".into(), age),
+            ]
+        })
         .collect();
     print!("{}", table(&["queue", "depth", "in flight", "delayed", "oldest"], &lines));
     println!("\noutbox: {} unpublished, oldest {}\n", outbox.0, outbox.1.map_or("-".into(), age));
-    let lines: Vec<_> = rows.iter().map(|(what, r)| vec![(*what).into(), r.state.clone(), r.count.to_string(), age(r.oldest_age)]).collect();
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|(what, r)| vec![(*what).into(), r.state.clone(), r.count.to_string(), age(r.oldest_age)])
+        .collect();
     print!("{}", table(&["rows", "state", "count", "oldest"], &lines));
     Ok(ExitCode::SUCCESS)
 }
@@ -54,7 +68,10 @@ async fn rows(store: &Store) -> anyhow::Result<Vec<(&'static str, StateCount)>> 
     rows.extend(store.open_delivery_counts().await?.into_iter().map(|r| ("deliveries", r)));
     rows.extend(store.open_document_counts().await?.into_iter().map(|r| ("documents", r)));
     let dead = store.count_dead_letters(&waybill_store::DeadLetterFilter::default()).await?;
-    rows.push(("dead letters", StateCount { state: "FAILED".into(), count: dead, oldest_age: oldest_dead(store).await? }));
+    rows.push((
+        "dead letters",
+        StateCount { state: "FAILED".into(), count: dead, oldest_age: oldest_dead(store).await? },
+    ));
     rows.extend(store.stuck_counts(STUCK).await?.into_iter().map(|r| ("STUCK", r)));
     rows.retain(|(_, r)| r.count > 0);
     Ok(rows)

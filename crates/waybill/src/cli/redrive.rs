@@ -43,7 +43,10 @@ pub(super) async fn run(args: RedriveArgs) -> anyhow::Result<ExitCode> {
             println!("{}", serde_json::to_string(&summary)?);
         } else {
             print_list(&listed, total, false);
-            println!("{} would be put back, {already_sent} skipped; nothing was changed", total.unsigned_abs().saturating_sub(already_sent));
+            println!(
+                "{} would be put back, {already_sent} skipped; nothing was changed",
+                total.unsigned_abs().saturating_sub(already_sent)
+            );
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -78,11 +78,25 @@ pub(super) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
     match command {
         TenantsCommand::Create { name, on_unknown } => {
             let id = TenantId(SystemChance.id());
-            store.create_tenant(id, &name, on_unknown).await?;
+            if !store.create_tenant(id, &name, on_unknown).await? {
+                bail!("there is a tenant called `{name}` already");
+            }
             println!("{id}");
         }
         TenantsCommand::List => {
-            let rows: Vec<_> = store.list_tenants().await?.iter().map(|t| vec![t.id.to_string(), t.name.clone(), t.on_unknown.map_or("default", OnUnknown::as_str).to_owned(), time(t.created_at)]).collect();
+            let rows: Vec<_> = store
+                .list_tenants()
+                .await?
+                .iter()
+                .map(|t| {
+                    vec![
+                        t.id.to_string(),
+                        t.name.clone(),
+                        t.on_unknown.map_or("default", OnUnknown::as_str).to_owned(),
+                        time(t.created_at),
+                    ]
+                })
+                .collect();
             print!("{}", table(&["tenant", "name", "on unknown", "created"], &rows));
         }
     }
@@ -93,13 +107,24 @@ pub(super) async fn run_keys(command: KeysCommand) -> anyhow::Result<ExitCode> {
     let store = super::store().await?;
     match command {
         KeysCommand::Create(args) => {
-            if let Some(unknown) = args.scopes.iter().find(|scope| !waybill_api::auth::SCOPES.contains(&scope.as_str())) {
+            if let Some(unknown) = args.scopes.iter().find(|scope| !waybill_api::auth::SCOPES.contains(&scope.as_str()))
+            {
                 bail!("--scopes: `{unknown}` is not one of {}", waybill_api::auth::SCOPES.join(", "));
             }
             let key = ApiKey::random(!args.test)?;
             let id = KeyId(SystemChance.id());
-            let new = NewApiKey { id, tenant: args.tenant, key_hash: key.hash(), prefix: key.hint().to_owned(), scopes: args.scopes, expires_at: args.expires_at };
-            store.insert_api_key(&new).await.with_context(|| format!("storing the key (is {} a tenant?)", args.tenant))?;
+            let new = NewApiKey {
+                id,
+                tenant: args.tenant,
+                key_hash: key.hash(),
+                prefix: key.hint().to_owned(),
+                scopes: args.scopes,
+                expires_at: args.expires_at,
+            };
+            store
+                .insert_api_key(&new)
+                .await
+                .with_context(|| format!("storing the key (is {} a tenant?)", args.tenant))?;
             eprintln!("key {id}; it is shown this once and stored only as a hash:");
             println!("{}", key.expose());
         }
@@ -108,7 +133,16 @@ pub(super) async fn run_keys(command: KeysCommand) -> anyhow::Result<ExitCode> {
                 .list_api_keys(tenant)
                 .await?
                 .iter()
-                .map(|k| vec![k.id.to_string(), format!("{}…", k.prefix), k.scopes.join(","), time(k.created_at), k.expires_at.map_or("-".into(), time), k.revoked_at.map_or("-".into(), time)])
+                .map(|k| {
+                    vec![
+                        k.id.to_string(),
+                        format!("{}…", k.prefix),
+                        k.scopes.join(","),
+                        time(k.created_at),
+                        k.expires_at.map_or("-".into(), time),
+                        k.revoked_at.map_or("-".into(), time),
+                    ]
+                })
                 .collect();
             print!("{}", table(&["key", "starts with", "scopes", "created", "expires", "revoked"], &rows));
         }
@@ -127,7 +161,8 @@ pub(super) async fn run_routes(command: RoutesCommand) -> anyhow::Result<ExitCod
     match command {
         RoutesCommand::Put { tenant, event_type, file, id } => {
             let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-            let spec: RouteSpec = serde_json::from_str(&text).with_context(|| format!("{} is no route", file.display()))?;
+            let spec: RouteSpec =
+                serde_json::from_str(&text).with_context(|| format!("{} is no route", file.display()))?;
             if let Err(problem) = spec.check() {
                 bail!("{}: {problem}", file.display());
             }
@@ -136,7 +171,21 @@ pub(super) async fn run_routes(command: RoutesCommand) -> anyhow::Result<ExitCod
             println!("{id} version {version}");
         }
         RoutesCommand::List { tenant } => {
-            let rows: Vec<_> = store.list_routes(tenant).await?.iter().map(|r| vec![r.id.to_string(), r.version.to_string(), r.event_type.clone(), r.spec.channel.clone(), r.spec.document.clone().unwrap_or_default(), r.spec.mail.subject.clone()]).collect();
+            let rows: Vec<_> = store
+                .list_routes(tenant)
+                .await?
+                .iter()
+                .map(|r| {
+                    vec![
+                        r.id.to_string(),
+                        r.version.to_string(),
+                        r.event_type.clone(),
+                        r.spec.channel.clone(),
+                        r.spec.document.clone().unwrap_or_default(),
+                        r.spec.mail.subject.clone(),
+                    ]
+                })
+                .collect();
             print!("{}", table(&["route", "version", "event type", "channel", "document", "mail subject"], &rows));
         }
     }

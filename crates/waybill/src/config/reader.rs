@@ -99,7 +99,12 @@ impl Reader {
         text.parse().map_err(|e| self.problem(name, format!("`{text}`: {e}"))).ok()
     }
 
-    pub(crate) fn number<T: FromStr + fmt::Display + Copy>(&mut self, name: &'static str, default: T, help: &'static str) -> T {
+    pub(crate) fn number<T: FromStr + fmt::Display + Copy>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        help: &'static str,
+    ) -> T {
         let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
         text.parse().unwrap_or_else(|_| {
             self.problem(name, format!("`{text}` is not a whole number"));
@@ -109,14 +114,6 @@ impl Reader {
 
     pub(crate) fn millis(&mut self, name: &'static str, default: u64, help: &'static str) -> Duration {
         Duration::from_millis(self.number(name, default, help))
-    }
-
-    pub(crate) fn flag(&mut self, name: &'static str, default: bool, help: &'static str) -> bool {
-        let Some(text) = self.value(name, format!("`{default}`"), help) else { return default };
-        text.parse().unwrap_or_else(|_| {
-            self.problem(name, format!("`{text}` is not true or false"));
-            default
-        })
     }
 
     pub(crate) fn variables(&self) -> &[Variable] {

@@ -20,7 +20,9 @@ pub(super) async fn find_or_start(dir: &Path) -> anyhow::Result<Database> {
                 println!("PostgreSQL: the one of DATABASE_URL");
                 return Ok(Database { url, own: None });
             }
-            Err(error) => println!("PostgreSQL: DATABASE_URL is set but does not answer ({error}); starting one of our own"),
+            Err(error) => {
+                println!("PostgreSQL: DATABASE_URL is set but does not answer ({error}); starting one of our own")
+            }
         }
     }
     let (data, cache) = (dir.join("postgres"), dir.join("cache"));

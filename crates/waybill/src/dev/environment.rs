@@ -28,7 +28,13 @@ const SHORTER: [(&str, &str); 19] = [
     ("WAYBILL_API_DRAIN_DELAY_MS", "100"),
 ];
 
-pub(super) fn config(dir: &Path, database: &str, redis: Option<&str>, addresses: &Addresses, secret: &str) -> Result<Config, ConfigErrors> {
+pub(super) fn config(
+    dir: &Path,
+    database: &str,
+    redis: Option<&str>,
+    addresses: &Addresses,
+    secret: &str,
+) -> Result<Config, ConfigErrors> {
     let sink = format!("http://{}", addresses.mailbox);
     let data = dir.join("data").to_string_lossy().into_owned();
     let (database, redis, secret) = (database.to_owned(), redis.map(str::to_owned), secret.to_owned());
@@ -44,11 +50,11 @@ pub(super) fn config(dir: &Path, database: &str, redis: Option<&str>, addresses:
     }))
 }
 
-/// Writes `dev.env`, readable by its owner only.
-pub(super) fn write(dir: &Path, addresses: &Addresses, key: &str) -> std::io::Result<()> {
+/// Writes `dev.env`, readable by its owner only: what a shell needs to talk to the API and to run the operator's commands.
+pub(super) fn write(dir: &Path, addresses: &Addresses, key: &str, database: &str) -> std::io::Result<()> {
     let sink = format!("http://{}", addresses.mailbox);
     let text = format!(
-        "WAYBILL_URL=http://{api}\nWAYBILL_API_KEY={key}\nWAYBILL_MAILBOX_URL={sink}/mailbox\nWAYBILL_SINK_URL={sink}\n",
+        "WAYBILL_URL=http://{api}\nWAYBILL_API_KEY={key}\nWAYBILL_MAILBOX_URL={sink}/mailbox\nWAYBILL_SINK_URL={sink}\nDATABASE_URL='{database}'\n",
         api = addresses.api
     );
     let (temporary, path) = (dir.join("dev.env.new"), dir.join("dev.env"));

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let key = seed::seed(&store, &args.dir).await?;
     let wired = wiring::wire(&config).await?;
     let (sink, stop_sink) = start_sink(mailbox, &addresses, &secret);
-    let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, life.clone()));
+    let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, database.url.clone(), life.clone()));
     let code = roles::run(&config, &wired, Roles::ALL, Some(api), None, life).await?;
     announce.abort();
     stop_sink.cancel();
@@ -83,14 +83,19 @@ fn hex(bytes: &[u8]) -> String {
 
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
 }
 
 /// The sink takes the mails through the real adapters and reports them back as provider events.
-fn start_sink(listener: TcpListener, addresses: &Addresses, secret: &str) -> (tokio::task::JoinHandle<()>, CancellationToken) {
+fn start_sink(
+    listener: TcpListener,
+    addresses: &Addresses,
+    secret: &str,
+) -> (tokio::task::JoinHandle<()>, CancellationToken) {
     let inbound = |provider: &str| format!("http://sink:{secret}@{}/inbound/{provider}/default", addresses.api);
     // Not loopback (`--listen 0.0.0.0:8080`): the sink sends no events there, and unknown outcomes are settled by the window's end.
     let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid"))).ok();
@@ -106,7 +111,7 @@ fn start_sink(listener: TcpListener, addresses: &Addresses, secret: &str) -> (to
 }
 
 /// Writes `dev.env` and says what to do next, once the API answers.
-async fn announce(dir: PathBuf, addresses: Addresses, key: String, life: Lifecycle) {
+async fn announce(dir: PathBuf, addresses: Addresses, key: String, database: String, life: Lifecycle) {
     let url = format!("http://{}", addresses.api);
     let client = reqwest::Client::new();
     while !client.get(format!("{url}/readyz")).send().await.is_ok_and(|answer| answer.status().is_success()) {
@@ -114,7 +119,7 @@ async fn announce(dir: PathBuf, addresses: Addresses, key: String, life: Lifecyc
             return;
         }
     }
-    if let Err(error) = environment::write(&dir, &addresses, &key) {
+    if let Err(error) = environment::write(&dir, &addresses, &key, &database) {
         tracing::error!(error = %error, "dev.env_not_written");
         life.soft.cancel();
         return;
@@ -140,6 +145,10 @@ Post a purchase order for three recipients:
 Then see its story with the job's id from the answer:
 
   curl http://{api}/jobs/JOB_ID -H 'Authorization: Bearer {key}'
+
+The operator's commands (`queues`, `dlq list`, `redrive`, ...) find the database by the settings file:
+
+  set -a; . {env}; set +a; cargo run -- queues
 
 Ctrl-C stops everything that was started.
 ",

@@ -35,19 +35,38 @@ pub(super) async fn seed(store: &Store, dir: &Path) -> anyhow::Result<String> {
 }
 
 fn mail(subject: &str, text: &str) -> MailTemplate {
-    MailTemplate { from: "orders@waybill.example".into(), from_name: "Waybill, local mode".into(), subject: subject.into(), text: text.into() }
+    MailTemplate {
+        from: "orders@waybill.example".into(),
+        from_name: "Waybill, local mode".into(),
+        subject: subject.into(),
+        text: text.into(),
+    }
 }
 
 /// `order.placed`: a purchase order as a PDF to the event's recipients.
 fn order() -> RouteSpec {
     let text = "Hello {name},\n\nplease find purchase order {subject} attached as a PDF.\n\nThis mail was sent by Waybill in local mode.";
-    RouteSpec { channel: "email".into(), document: Some("purchase_order".into()), recipients: None, dedupe: true, on_unknown: None, mail: mail("Purchase order {subject}", text) }
+    RouteSpec {
+        channel: "email".into(),
+        document: Some("purchase_order".into()),
+        recipients: None,
+        dedupe: true,
+        on_unknown: None,
+        mail: mail("Purchase order {subject}", text),
+    }
 }
 
 /// `note.posted`: a plain mail without a document.
 fn note() -> RouteSpec {
     let text = "Hello {name},\n\n{data/text}";
-    RouteSpec { channel: "email".into(), document: None, recipients: None, dedupe: true, on_unknown: None, mail: mail("Note {subject}", text) }
+    RouteSpec {
+        channel: "email".into(),
+        document: None,
+        recipients: None,
+        dedupe: true,
+        on_unknown: None,
+        mail: mail("Note {subject}", text),
+    }
 }
 
 /// The key of the last run while the database knows it, else a new one. Local mode keeps it in a file; everywhere else a key is shown once.
