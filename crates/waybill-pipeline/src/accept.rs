@@ -6,15 +6,18 @@
 
 use crate::{batcher::Batcher, context::Context};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 use tracing::{debug, warn};
 use waybill_core::{
     event::Event,
     ids::{JobId, TenantId},
     json::Json,
     message::{JobMessage, encode},
-    ports::{OutgoingMessage, QueueName},
+    ports::{MAX_BATCH, OutgoingMessage, QueueName},
 };
 use waybill_store::{AcceptOptions, Accepted, NewJob, StoreError};
 
@@ -52,6 +55,13 @@ pub struct Acceptor {
 const MAX_COMMIT: usize = 200;
 /// Jobs waiting to be published; beyond it the outbox relay takes over.
 const PUBLISH_BUFFER: usize = 10_000;
+/// Jobs published at a time.
+const MAX_PUBLISH: usize = 100;
+/// Between two publications that are not full.
+const PUBLISH_EVERY: Duration = Duration::from_millis(40);
+/// Outbox rows deleted at a time, and how far apart: well below the relay's grace.
+const MAX_FORGET: usize = 500;
+const FORGET_EVERY: Duration = Duration::from_millis(250);
 
 impl Acceptor {
     pub fn start(context: Arc<Context>) -> Self {
@@ -177,17 +187,49 @@ async fn one_by_one(context: &Context, jobs: &[NewJob], options: &AcceptOptions)
     futures::future::join_all(alone).await
 }
 
-/// Publishes what was committed, as much at a time as is there.
+/// Publishes what was committed. The first job after a quiet time goes at once; after it, jobs gather until they fill a request, or for
+/// [`PUBLISH_EVERY`]. The outbox forgets them later, together: nobody waits for that.
 async fn publish_loop(context: Arc<Context>, mut jobs: mpsc::Receiver<(TenantId, JobId)>) {
+    let forget = {
+        let context = context.clone();
+        Batcher::spawn_paced(MAX_FORGET, FORGET_EVERY, move |jobs: Vec<JobId>| {
+            let context = context.clone();
+            async move {
+                forget(&context, &jobs).await;
+                vec![(); jobs.len()]
+            }
+        })
+    };
+    let mut earliest = Instant::now();
     let mut batch = Vec::new();
-    while jobs.recv_many(&mut batch, 100).await > 0 {
-        publish(&context, &batch).await;
+    while jobs.recv_many(&mut batch, MAX_PUBLISH).await > 0 {
+        while batch.len() < MAX_BATCH {
+            let Ok(1..) = timeout_at(earliest, jobs.recv_many(&mut batch, MAX_PUBLISH)).await else { break };
+        }
+        earliest = Instant::now() + PUBLISH_EVERY;
+        let confirmed = send(&context, &batch).await;
+        let forget = forget.clone();
+        tokio::spawn(async move { forget.submit_all(confirmed).await });
         batch.clear();
     }
 }
 
 /// Sends the main-queue messages of jobs and takes those that the queue confirmed out of the outbox. Returns how many it confirmed.
 pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> usize {
+    let confirmed = send(context, jobs).await;
+    forget(context, &confirmed).await;
+    confirmed.len()
+}
+
+async fn forget(context: &Context, jobs: &[JobId]) {
+    if let Err(error) = context.store.delete_published(jobs).await {
+        // They are published again by the relay; routing absorbs repeats.
+        warn!(error = &error as &dyn std::error::Error, "outbox.delete_failed");
+    }
+}
+
+/// Returns the jobs whose message the queue took.
+async fn send(context: &Context, jobs: &[(TenantId, JobId)]) -> Vec<JobId> {
     let messages: Vec<OutgoingMessage> = jobs
         .iter()
         .map(|(tenant, job)| OutgoingMessage {
@@ -200,7 +242,7 @@ pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> us
         Ok(results) => results,
         Err(error) => {
             warn!(jobs = jobs.len(), error = %error, "outbox.publish_failed");
-            return 0;
+            return Vec::new();
         }
     };
     let confirmed: Vec<JobId> =
@@ -208,9 +250,5 @@ pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> us
     if confirmed.len() < jobs.len() {
         warn!(refused = jobs.len() - confirmed.len(), "outbox.entries_refused");
     }
-    if let Err(error) = context.store.delete_published(&confirmed).await {
-        // They are published again by the relay; routing absorbs repeats.
-        warn!(error = &error as &dyn std::error::Error, "outbox.delete_failed");
-    }
-    confirmed.len()
+    confirmed
 }

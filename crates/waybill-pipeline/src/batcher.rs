@@ -1,11 +1,15 @@
 //! Group commit for anything: requests that arrive while a batch is running share the next one.
 //!
-//! No timer: an idle system adds no delay, a busy one forms batches by itself, and each request gets its own answer. This is where
-//! Waybill's speed comes from, since the expensive things are round trips and commits.
+//! No timer where somebody waits: an idle system adds no delay, a busy one forms batches by itself, and each request gets its own
+//! answer. This is where Waybill's speed comes from, since the expensive things are round trips and commits. What nobody waits for
+//! ([`Batcher::spawn_paced`]) keeps a distance between its batches instead, because it is paid by the request.
 
 use futures::FutureExt as _;
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
 
 /// A handle to a running batcher; clones share it. The lanes end when the last handle is dropped.
 pub struct Batcher<Request, Answer> {
@@ -30,11 +34,29 @@ impl<Request: Send + 'static, Answer: Send + 'static> Batcher<Request, Answer> {
         F: Fn(Vec<Request>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Vec<Answer>> + Send + 'static,
     {
+        Self::start(max, lanes, Duration::ZERO, run)
+    }
+
+    /// As [`Batcher::spawn`] with one lane whose batches begin at least `every` apart, for work that nobody waits for. The first request
+    /// after a quiet time goes at once, and so does a batch that is full.
+    pub fn spawn_paced<F, Fut>(max: usize, every: Duration, run: F) -> Self
+    where
+        F: Fn(Vec<Request>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Vec<Answer>> + Send + 'static,
+    {
+        Self::start(max, 1, every, run)
+    }
+
+    fn start<F, Fut>(max: usize, lanes: usize, every: Duration, run: F) -> Self
+    where
+        F: Fn(Vec<Request>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Vec<Answer>> + Send + 'static,
+    {
         let (sender, receiver) = mpsc::channel(max.saturating_mul(8).max(64));
         let receiver = Arc::new(Mutex::new(receiver));
         let run = Arc::new(run);
         for _ in 0..lanes.max(1) {
-            tokio::spawn(lane(receiver.clone(), run.clone(), max));
+            tokio::spawn(lane(receiver.clone(), run.clone(), max, every));
         }
         Self { sender }
     }
@@ -70,11 +92,12 @@ impl<Request: Send + 'static, Answer: Send + 'static> Batcher<Request, Answer> {
 
 type Receiver<Request, Answer> = Arc<Mutex<mpsc::Receiver<(Request, oneshot::Sender<Answer>)>>>;
 
-async fn lane<Request, Answer, F, Fut>(receiver: Receiver<Request, Answer>, run: Arc<F>, max: usize)
+async fn lane<Request, Answer, F, Fut>(receiver: Receiver<Request, Answer>, run: Arc<F>, max: usize, every: Duration)
 where
     F: Fn(Vec<Request>) -> Fut,
     Fut: Future<Output = Vec<Answer>>,
 {
+    let mut earliest = Instant::now();
     loop {
         let mut requests = Vec::new();
         let mut answers = Vec::new();
@@ -84,12 +107,14 @@ where
             let Some((request, answer)) = receiver.recv().await else { return };
             requests.push(request);
             answers.push(answer);
+            // A time that is over takes what is there and waits for nothing.
             while requests.len() < max {
-                let Ok((request, answer)) = receiver.try_recv() else { break };
+                let Ok(Some((request, answer))) = timeout_at(earliest, receiver.recv()).await else { break };
                 requests.push(request);
                 answers.push(answer);
             }
         }
+        earliest = Instant::now() + every;
         // A batch that panics loses its own answers and not the lane: a process without it would go on receiving and do nothing. Nothing
         // of the batch is looked at again, so there is no half-done state to trip over.
         let batch = AssertUnwindSafe(async { run(requests).await }).catch_unwind().await;
@@ -132,6 +157,21 @@ mod tests {
         let answers = futures::future::join_all((0..50).map(|n| batcher.submit(n))).await;
         assert_eq!(answers, (0..50).map(|n| Ok(n * 2)).collect::<Vec<_>>());
         assert!(batches.load(Ordering::Relaxed) <= 2, "{batches:?} batches for 50 requests");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paced_batches_keep_their_distance_unless_they_are_full_and_the_first_one_goes_at_once() {
+        let started = Instant::now();
+        let begun = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = begun.clone();
+        let batcher = Batcher::spawn_paced(4, Duration::from_millis(100), move |requests: Vec<usize>| {
+            log.lock().unwrap().push((started.elapsed().as_millis(), requests.len()));
+            async move { requests }
+        });
+        batcher.submit(0).await.unwrap();
+        futures::future::join_all((0..3).map(|n| batcher.submit(n))).await;
+        futures::future::join_all((0..5).map(|n| batcher.submit(n))).await;
+        assert_eq!(*begun.lock().unwrap(), [(0, 1), (100, 3), (100, 4), (200, 1)]);
     }
 
     #[tokio::test(start_paused = true)]

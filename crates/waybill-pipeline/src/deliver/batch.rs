@@ -91,7 +91,7 @@ impl Deliverer {
     pub(super) fn acknowledge(&self, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
         let delete = self.delete.clone();
-        tokio::spawn(async move {
+        self.acknowledgements.spawn(async move {
             delete.submit_all(ticket.receipts).await;
         });
     }

@@ -18,6 +18,8 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+use std::time::Duration;
+use tokio_util::task::TaskTracker;
 use waybill_core::{
     ids::{DeliveryId, JobId, RouteId},
     ports::{QueueName, Receipt},
@@ -33,6 +35,8 @@ pub struct Deliverer {
     claim: Batcher<ClaimRequest, Result<Option<Claim>, Unavailable>>,
     record: Batcher<Arc<AttemptResult>, Result<bool, Unavailable>>,
     delete: Batcher<Receipt, ()>,
+    /// Deletions on their way; a worker that stops waits for them.
+    acknowledgements: TaskTracker,
     /// Contents never change under their key (routes are versioned, an event's data is fixed).
     recent_contents: Recent<ContentKey, Arc<Content>>,
     recent_documents: Recent<String, Bytes>,
@@ -47,6 +51,8 @@ type ContentKey = (JobId, RouteId, i32);
 struct Unavailable;
 
 const MAX_STATEMENT: usize = 200;
+/// Between two deletions of handled messages. Far below any visibility timeout, and long enough that tens of them fill up.
+const DELETE_EVERY: Duration = Duration::from_millis(200);
 const CONTENT_CACHE_BYTES: usize = 16 << 20;
 const DOCUMENT_CACHE_BYTES: usize = 32 << 20;
 
@@ -123,7 +129,7 @@ impl Deliverer {
             },
             delete: {
                 let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |receipts: Vec<Receipt>| {
+                Batcher::spawn_paced(MAX_STATEMENT, DELETE_EVERY, move |receipts: Vec<Receipt>| {
                     let context = context.clone();
                     async move {
                         if let Err(error) = context.queue.delete_batch(QueueName::Delivery, &receipts).await {
@@ -134,6 +140,7 @@ impl Deliverer {
                     }
                 })
             },
+            acknowledgements: TaskTracker::new(),
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
             finished_jobs,

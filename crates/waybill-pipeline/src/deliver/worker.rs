@@ -25,8 +25,13 @@ pub async fn run(context: Arc<Context>, life: Lifecycle) {
         }
     }
     // Every delivery in flight holds a permit; `hard` cuts the wait.
+    let done = async {
+        drop(permits.acquire_many(concurrency as u32).await);
+        deliverer.acknowledgements.close();
+        deliverer.acknowledgements.wait().await;
+    };
     tokio::select! {
-        _ = permits.acquire_many(concurrency as u32) => {}
+        () = done => {}
         () = life.hard.cancelled() => warn!("worker.stopped_with_deliveries_in_flight"),
     }
 }
