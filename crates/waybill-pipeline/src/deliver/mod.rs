@@ -110,8 +110,13 @@ impl Deliverer {
                     async move {
                         match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
                             Ok(claims) => {
-                                let mut claims: std::collections::HashMap<_, _> = claims.into_iter().collect();
-                                requests.iter().map(|r| Ok(claims.remove(&r.delivery))).collect()
+                                // In the order of the requests, and not by delivery: a message that comes twice at once is two
+                                // requests of one delivery, of which one is granted. A delivery that is gone has no answer.
+                                let mut claims = claims.into_iter().peekable();
+                                requests
+                                    .iter()
+                                    .map(|r| Ok(claims.next_if(|(id, _)| *id == r.delivery).map(|(_, claim)| claim)))
+                                    .collect()
                             }
                             Err(error) => refused(&requests, "deliver.claim_failed", &error),
                         }

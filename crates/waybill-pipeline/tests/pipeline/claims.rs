@@ -138,3 +138,27 @@ async fn sqs_04_a_message_received_while_stopping_is_put_back_at_once() {
     assert_eq!((shown.len(), shown[0].hidden, shown[0].receive_count), (1, false, 2));
     assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Pending, (0, 0)));
 }
+
+#[tokio::test]
+async fn a_message_that_comes_twice_at_once_is_claimed_once_and_sent() {
+    let w = World::new().await;
+    let (blocker, delivery) = (w.delivery().await, w.delivery().await);
+    w.lose_messages(QueueName::Delivery).await;
+    // The claim statement of another delivery takes long, so that both messages of ours meet in the next one.
+    let held = w.hold_row(blocker).await;
+    w.send(QueueName::Delivery, &encode(&DeliveryMessage::new(blocker))).await;
+    let worker = w.worker();
+    w.until_blocked(1).await;
+    for _ in 0..2 {
+        w.send(QueueName::Delivery, &encode(&DeliveryMessage::new(delivery))).await;
+        w.until("it was received", async || w.queue.peek(QueueName::Delivery).iter().all(|m| m.hidden)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    held.rollback().await.unwrap();
+    w.until_state(delivery, DeliveryState::Sent).await;
+    w.until_empty(QueueName::Delivery).await;
+    worker.stop().await;
+    assert_eq!(w.accepted().len(), 2);
+    assert_eq!(w.number("SELECT count(*) FROM attempts").await, 2);
+    w.check().await;
+}

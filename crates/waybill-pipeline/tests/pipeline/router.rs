@@ -144,3 +144,71 @@ async fn sqs_08_poison_goes_to_the_dead_letter_queue_a_newer_version_waits_and_t
     assert_eq!(w.alerts.raised().len(), 1, "one cause, one alert: {:?}", w.alerts.raised());
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_job_that_two_routers_decide_at_once_is_decided_once() {
+    let w = World::new().await;
+    for _ in 0..10 {
+        let job = w.accept(&w.event(&TEN)).await;
+        let jobs = [job];
+        let (one, two) = tokio::join!(router::route(&w.context, &jobs), router::route(&w.context, &jobs));
+        assert!(one.unwrap().contains(&job) && two.unwrap().contains(&job));
+        assert_eq!(w.deliveries(job).await.len(), 10);
+    }
+    w.work().await;
+    assert_eq!(w.accepted().len(), 100);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn sqs_01_the_main_message_is_deleted_only_when_all_are_sent_and_nothing_new_is_decided() {
+    let permanent = EntryError::Permanent("InvalidMessageContents".into());
+    let cases = [
+        // a: entries that failed; entry 3 fails again when it is tried alone.
+        vec![SendFault::Failed(vec![(3, temporary()), (7, permanent)]), SendFault::Failed(vec![(0, temporary())])],
+        // b: an entry that the answer does not mention, stored and not.
+        vec![
+            SendFault::Unaccounted { positions: vec![4], stored: false },
+            SendFault::Unaccounted { positions: vec![0], stored: true },
+        ],
+        // c: the connection fails after everything was stored.
+        vec![SendFault::AnswerLost, SendFault::AnswerLost],
+        vec![SendFault::Refused, SendFault::Refused],
+    ];
+    for faults in cases {
+        let w = soon().await;
+        let job = w.accept(&w.event(&TEN)).await;
+        w.published().await;
+        w.queue.script_sends(faults.clone());
+        let router = w.router();
+        w.until("the job is routed", async || w.job(job).await.0 == "ROUTED").await;
+        let decided = w.deliveries(job).await;
+        w.until("the messages were tried", async || w.queue.requests() > 4).await;
+        assert_eq!(w.queue.peek(QueueName::Main).len(), 1, "{faults:?}: kept, for a message is missing");
+        w.until_empty(QueueName::Main).await;
+        router.stop().await;
+        assert_eq!(w.deliveries(job).await, decided, "{faults:?}: nothing new was decided");
+        let bodies: HashSet<String> = w.queue.peek(QueueName::Delivery).into_iter().map(|m| m.body).collect();
+        assert_eq!(bodies.len(), 10, "{faults:?}: every recipient has a message");
+        w.work().await;
+        assert_eq!(w.accepted().len(), 10, "{faults:?}: each is sent once");
+        w.check().await;
+    }
+}
+
+#[tokio::test]
+async fn duplicates_of_a_main_message_decide_nothing_twice() {
+    let w = World::new().await;
+    let job = w.accept(&w.event(&TEN)).await;
+    w.published().await;
+    w.queue.duplicate_next(1);
+    let (one, two) = (w.router(), w.router());
+    w.until_empty(QueueName::Main).await;
+    one.stop().await;
+    two.stop().await;
+    assert_eq!(w.deliveries(job).await.len(), 10);
+    w.queue.duplicate_next(10);
+    w.work().await;
+    assert_eq!(w.accepted().len(), 10);
+    w.check().await;
+}
