@@ -148,17 +148,7 @@ async fn chores(context: &Context) -> Result<(), StoreError> {
     }
     let held = context.store.remind_of_held(LIMIT).await?;
     if !held.is_empty() {
-        let message = format!("{} delivery(ies) with an unknown outcome are held for a person's decision", held.len());
-        context
-            .alerts
-            .raise(
-                AlertCause::RowsStuck,
-                "UNKNOWN held",
-                held.len() as u64,
-                message,
-                "waybill jobs list --status ROUTED".into(),
-            )
-            .await;
+        context.alerts.held(held.len()).await;
     }
     for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);

@@ -102,9 +102,12 @@ impl Deliverer {
                 let _ = self.finished_jobs.send(delivery.job);
             }
             // An unknown outcome keeps the lock: the identity is in progress for everybody.
-            Recorded::Unknown { .. } => {
+            Recorded::Unknown { hold, .. } => {
                 metrics::counter!("waybill_unknown_outcomes_total").increment(1);
                 self.settle_by_event(delivery).await;
+                if *hold {
+                    self.context.alerts.held(1).await;
+                }
             }
             Recorded::Retry { .. } | Recorded::Hold { .. } => self.release_lock(delivery).await,
         }

@@ -1,0 +1,164 @@
+//! Steps 6 to 8: one sender per identity, and no call that might outlive its claim.
+
+use crate::world::World;
+use std::time::Duration;
+use waybill_core::{
+    ids::DeliveryId,
+    message::{DeliveryMessage, encode},
+    outcome::Outcome,
+    ports::{Queue, QueueName},
+    state::DeliveryState,
+};
+use waybill_testkit::fakes::Step;
+
+fn accepted() -> Outcome {
+    Outcome::Accepted { provider_message_id: "m".into() }
+}
+
+fn unavailable() -> Outcome {
+    Outcome::Unavailable { detail: "connection refused".into() }
+}
+
+#[tokio::test]
+async fn two_workers_with_one_identity_make_one_provider_acceptance() {
+    let w = World::new().await;
+    // Without the first gate the claims have to do it alone.
+    w.lock.set_down(true);
+    let mut twins: Vec<(DeliveryId, DeliveryId)> = Vec::new();
+    for n in 0..12 {
+        w.ses.then(Step::After(Duration::from_millis(n % 4 * 10), accepted()));
+        let subject = format!("PO-twin-{n}");
+        let (first, second) =
+            (w.event_about(&subject, &["ana@example.test"]), w.event_about(&subject, &["ana@example.test"]));
+        twins.push(((w.routed(&first).await).1[0], (w.routed(&second).await).1[0]));
+    }
+    let (one, two) = (w.worker(), w.worker());
+    w.until_empty(QueueName::Delivery).await;
+    one.stop().await;
+    two.stop().await;
+    assert_eq!(w.accepted().len(), 12);
+    w.sql("UPDATE deliveries SET due_at = now() WHERE due_at IS NOT NULL", &[]).await;
+    w.round().await;
+    w.work().await;
+    for (first, second) in twins {
+        let mut states = [w.state(first).await, w.state(second).await];
+        states.sort_by_key(|s| s.as_str());
+        assert_eq!(states, [DeliveryState::Duplicate, DeliveryState::Sent]);
+    }
+    assert_eq!(w.accepted().len(), 12);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_is_too_short_by_the_monotonic_clock_is_given_up_without_a_call_and_burns_no_attempt() {
+    let w = World::new().await;
+    let delivery = w.delivery().await;
+    let held = w.hold_row(delivery).await;
+    let worker = w.worker();
+    w.until_blocked(1).await;
+    // The process stood still for longer than a call may take before the claim's end.
+    w.clock.advance(Duration::from_secs(54));
+    held.rollback().await.unwrap();
+    w.until_state(delivery, DeliveryState::Retrying).await;
+    worker.stop().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((w.calls(), seen.attempts, seen.crashes, seen.position), ((0, 0), 0, 0, 0));
+    assert!(seen.due_in.is_some_and(|due| due <= 0.0), "due at once: {seen:?}");
+    w.round().await;
+    w.work().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 0)));
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_gets_too_short_during_a_pass_is_given_up_before_the_next_call() {
+    let w = World::new().await;
+    w.ses.then(Step::Hang(unavailable()));
+    let delivery = w.delivery().await;
+    let worker = w.worker();
+    w.until("the first call", async || w.ses.calls().len() == 1).await;
+    w.clock.advance(Duration::from_secs(54));
+    w.ses.release();
+    worker.stop().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.attempts, seen.position), (DeliveryState::Retrying, 0, 1));
+    w.round().await;
+    w.work().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 1)), "the pass went on where it was");
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_pass_ends_it_with_the_call_it_is_in_and_burns_no_attempt() {
+    let w = World::new().await;
+    w.ses.then(Step::Hang(unavailable()));
+    let delivery = w.delivery().await;
+    let worker = w.worker();
+    w.until("the first call", async || w.ses.calls().len() == 1).await;
+    worker.life.soft.cancel();
+    w.ses.release();
+    worker.stop().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.attempts, seen.position, w.calls()), (DeliveryState::Retrying, 0, 1, (1, 0)));
+    w.until_empty(QueueName::Delivery).await;
+    w.round().await;
+    w.work().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 1)));
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_a_call_that_was_begun_and_records_it() {
+    let w = World::new().await;
+    w.ses.then(Step::After(Duration::from_millis(300), accepted()));
+    let delivery = w.delivery().await;
+    let worker = w.worker();
+    w.until("the call", async || w.ses.calls().len() == 1).await;
+    worker.stop().await;
+    assert_eq!(w.state(delivery).await, DeliveryState::Sent);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn sqs_04_a_message_received_while_stopping_is_put_back_at_once() {
+    let w = World::with(|setup| {
+        setup.settings.queue_wait = Duration::from_secs(3);
+        setup.settings.worker_pollers = 1;
+    })
+    .await;
+    let delivery = w.delivery().await;
+    let before = w.queue.receive(QueueName::Delivery, 10, Duration::ZERO, Duration::from_secs(60)).await.unwrap();
+    let worker = w.worker();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    worker.life.soft.cancel();
+    let back = (before[0].receipt.clone(), Duration::ZERO);
+    w.queue.change_visibility_batch(QueueName::Delivery, &[back]).await.unwrap();
+    worker.stop().await;
+    let shown = w.queue.peek(QueueName::Delivery);
+    assert_eq!((shown.len(), shown[0].hidden, shown[0].receive_count), (1, false, 2));
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Pending, (0, 0)));
+}
+
+#[tokio::test]
+async fn a_message_that_comes_twice_at_once_is_claimed_once_and_sent() {
+    let w = World::new().await;
+    let (blocker, delivery) = (w.delivery().await, w.delivery().await);
+    w.lose_messages(QueueName::Delivery).await;
+    // The claim statement of another delivery takes long, so that both messages of ours meet in the next one.
+    let held = w.hold_row(blocker).await;
+    w.send(QueueName::Delivery, &encode(&DeliveryMessage::new(blocker))).await;
+    let worker = w.worker();
+    w.until_blocked(1).await;
+    for _ in 0..2 {
+        w.send(QueueName::Delivery, &encode(&DeliveryMessage::new(delivery))).await;
+        w.until("it was received", async || w.queue.peek(QueueName::Delivery).iter().all(|m| m.hidden)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    held.rollback().await.unwrap();
+    w.until_state(delivery, DeliveryState::Sent).await;
+    w.until_empty(QueueName::Delivery).await;
+    worker.stop().await;
+    assert_eq!(w.accepted().len(), 2);
+    assert_eq!(w.number("SELECT count(*) FROM attempts").await, 2);
+    w.check().await;
+}

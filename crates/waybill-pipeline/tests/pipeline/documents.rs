@@ -1,0 +1,72 @@
+//! Deliveries that wait for documents.
+
+use crate::world::World;
+use std::time::Duration;
+use waybill_core::{
+    outcome::Outcome,
+    ports::{AlertCause, QueueName},
+    state::{DeliveryState, Reason},
+};
+use waybill_pipeline::router;
+
+async fn with_documents() -> World {
+    let w = World::new().await;
+    w.need_documents().await;
+    w
+}
+
+#[tokio::test]
+async fn a_document_that_becomes_ready_between_a_router_s_decision_and_its_commit_leaves_nobody_waiting() {
+    let w = with_documents().await;
+    let (renderers, worker) = (w.renderers(), w.worker());
+    let mut all = Vec::new();
+    for round in 0..25 {
+        let subject = format!("PO-shared-{round}");
+        let first = w.accept(&w.event_about(&subject, &["a@example.test", "b@example.test"])).await;
+        let second = w.accept(&w.event_about(&subject, &["c@example.test", "d@example.test"])).await;
+        router::route(&w.context, &[first]).await.unwrap();
+        // The render runs by now; the second job meets it at another moment in each round.
+        tokio::time::sleep(Duration::from_micros(round * 400)).await;
+        router::route(&w.context, &[second]).await.unwrap();
+        all.extend(w.deliveries(first).await);
+        all.extend(w.deliveries(second).await);
+    }
+    for delivery in &all {
+        // Without the scheduler's help.
+        w.until_state(*delivery, DeliveryState::Sent).await;
+    }
+    renderers.stop().await;
+    worker.stop().await;
+    assert_eq!((w.renderer.requests().len(), w.accepted().len()), (25, 100));
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_message_that_comes_before_its_document_is_put_off_and_costs_no_attempt() {
+    let w = with_documents().await;
+    let delivery = w.delivery().await;
+    assert!(w.queue.peek(QueueName::Delivery).is_empty(), "a delivery that waits has no message");
+    w.work_on(delivery).await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.attempts, w.calls()), (DeliveryState::WaitingDocument, 0, (0, 0)));
+    assert!(seen.due_in.is_some_and(|due| due <= 10.0));
+    let (renderers, worker) = (w.renderers(), w.worker());
+    w.until_state(delivery, DeliveryState::Sent).await;
+    renderers.stop().await;
+    worker.stop().await;
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_document_too_large_for_one_provider_goes_to_the_next() {
+    let w = with_documents().await;
+    w.ses.script([Outcome::RejectedMessage { detail: "too large".into() }]);
+    let delivery = w.delivery().await;
+    let (renderers, worker) = (w.renderers(), w.worker());
+    w.until_state(delivery, DeliveryState::Sent).await;
+    renderers.stop().await;
+    worker.stop().await;
+    let sent = w.sendgrid.accepted();
+    assert_eq!((w.ses.calls().len(), sent.len(), sent[0].attachments.len()), (1, 1, 1));
+    w.check().await;
+}

@@ -1,0 +1,36 @@
+//! PG-07: writing down what came of a call fails for a while. It is kept in memory; nothing is sent again.
+
+use crate::world::World;
+use std::time::Duration;
+use waybill_core::{outcome::Outcome, ports::QueueName, state::DeliveryState};
+use waybill_testkit::fakes::Step;
+
+fn accepted() -> Outcome {
+    Outcome::Accepted { provider_message_id: "m".into() }
+}
+
+async fn impatient() -> World {
+    World::with(|setup| setup.lock_timeout = Duration::from_millis(50)).await
+}
+
+#[tokio::test]
+async fn pg_07_a_result_that_can_t_be_recorded_is_kept_and_its_neighbour_is_recorded() {
+    let w = impatient().await;
+    w.ses.then(Step::Hang(accepted()));
+    w.ses.then(Step::Hang(accepted()));
+    let (_, deliveries) = w.routed(&w.event(&["ana@example.test", "ben@example.test"])).await;
+    let worker = w.worker();
+    w.until("both calls", async || w.ses.calls().len() == 2).await;
+    let held = w.hold_row(deliveries[0]).await;
+    w.ses.release();
+    w.ses.release();
+    w.until_state(deliveries[1], DeliveryState::Sent).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(w.state(deliveries[0]).await, DeliveryState::Sending);
+    held.rollback().await.unwrap();
+    w.until_state(deliveries[0], DeliveryState::Sent).await;
+    w.until_empty(QueueName::Delivery).await;
+    worker.stop().await;
+    assert_eq!(w.calls(), (2, 0), "never a blind re-send");
+    w.check().await;
+}
