@@ -1,23 +1,18 @@
 //! Accept: an event becomes a durable job before its caller hears 202.
 //!
 //! Posts that arrive while a commit is running share the next one (group commit). A slice that the database refuses is tried one by one,
-//! so that a bad or blocked post gets its own answer and its neighbours commit. Publishing to the main queue comes after the commit,
-//! in batches of its own; what it doesn't manage, the outbox relay does.
+//! so that a bad or blocked post gets its own answer and its neighbours commit. Publishing to the main queue comes after the commit
+//! ([`publish`]).
 
-use crate::{batcher::Batcher, context::Context};
+use crate::{batcher::Batcher, context::Context, publish};
 use sha2::{Digest, Sha256};
-use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
+use std::sync::Arc;
+use tokio::sync::mpsc;
 use tracing::{debug, warn};
 use waybill_core::{
     event::Event,
     ids::{JobId, TenantId},
     json::Json,
-    message::{JobMessage, encode},
-    ports::{MAX_BATCH, OutgoingMessage, QueueName},
 };
 use waybill_store::{AcceptOptions, Accepted, NewJob, StoreError};
 
@@ -53,20 +48,10 @@ pub struct Acceptor {
 
 /// Posts in one commit.
 const MAX_COMMIT: usize = 200;
-/// Jobs waiting to be published; beyond it the outbox relay takes over.
-const PUBLISH_BUFFER: usize = 10_000;
-/// Jobs published at a time.
-const MAX_PUBLISH: usize = 100;
-/// Between two publications that are not full.
-const PUBLISH_EVERY: Duration = Duration::from_millis(40);
-/// Outbox rows deleted at a time, and how far apart: well below the relay's grace.
-const MAX_FORGET: usize = 500;
-const FORGET_EVERY: Duration = Duration::from_millis(250);
 
 impl Acceptor {
     pub fn start(context: Arc<Context>) -> Self {
-        let (publish, published) = mpsc::channel(PUBLISH_BUFFER);
-        tokio::spawn(publish_loop(context.clone(), published));
+        let publish = publish::start(context.clone());
         let shared = context.clone();
         let batcher = Batcher::spawn(MAX_COMMIT, 2, move |jobs| commit(shared.clone(), publish.clone(), jobs));
         Self { batcher, context }
@@ -136,7 +121,7 @@ fn key_hash(kind: &str, parts: &[&str]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-async fn commit(context: Arc<Context>, publish: mpsc::Sender<(TenantId, JobId)>, jobs: Vec<NewJob>) -> Vec<Answer> {
+async fn commit(context: Arc<Context>, publish: mpsc::Sender<publish::Job>, jobs: Vec<NewJob>) -> Vec<Answer> {
     let settings = &context.settings;
     let options = AcceptOptions {
         outbox_grace: settings.timings.outbox_grace,
@@ -185,70 +170,4 @@ async fn one_by_one(context: &Context, jobs: &[NewJob], options: &AcceptOptions)
         }
     });
     futures::future::join_all(alone).await
-}
-
-/// Publishes what was committed. The first job after a quiet time goes at once; after it, jobs gather until they fill a request, or for
-/// [`PUBLISH_EVERY`]. The outbox forgets them later, together: nobody waits for that.
-async fn publish_loop(context: Arc<Context>, mut jobs: mpsc::Receiver<(TenantId, JobId)>) {
-    let forget = {
-        let context = context.clone();
-        Batcher::spawn_paced(MAX_FORGET, FORGET_EVERY, move |jobs: Vec<JobId>| {
-            let context = context.clone();
-            async move {
-                forget(&context, &jobs).await;
-                vec![(); jobs.len()]
-            }
-        })
-    };
-    let mut earliest = Instant::now();
-    let mut batch = Vec::new();
-    while jobs.recv_many(&mut batch, MAX_PUBLISH).await > 0 {
-        while batch.len() < MAX_BATCH {
-            let Ok(1..) = timeout_at(earliest, jobs.recv_many(&mut batch, MAX_PUBLISH)).await else { break };
-        }
-        earliest = Instant::now() + PUBLISH_EVERY;
-        let confirmed = send(&context, &batch).await;
-        let forget = forget.clone();
-        tokio::spawn(async move { forget.submit_all(confirmed).await });
-        batch.clear();
-    }
-}
-
-/// Sends the main-queue messages of jobs and takes those that the queue confirmed out of the outbox. Returns how many it confirmed.
-pub(crate) async fn publish(context: &Context, jobs: &[(TenantId, JobId)]) -> usize {
-    let confirmed = send(context, jobs).await;
-    forget(context, &confirmed).await;
-    confirmed.len()
-}
-
-async fn forget(context: &Context, jobs: &[JobId]) {
-    if let Err(error) = context.store.delete_published(jobs).await {
-        // They are published again by the relay; routing absorbs repeats.
-        warn!(error = &error as &dyn std::error::Error, "outbox.delete_failed");
-    }
-}
-
-/// Returns the jobs whose message the queue took.
-async fn send(context: &Context, jobs: &[(TenantId, JobId)]) -> Vec<JobId> {
-    let messages: Vec<OutgoingMessage> = jobs
-        .iter()
-        .map(|(tenant, job)| OutgoingMessage {
-            body: encode(&JobMessage::new(*job)),
-            group: Some(tenant.to_string()),
-            ..OutgoingMessage::default()
-        })
-        .collect();
-    let results = match context.queue.send_batch(QueueName::Main, &messages).await {
-        Ok(results) => results,
-        Err(error) => {
-            warn!(jobs = jobs.len(), error = %error, "outbox.publish_failed");
-            return Vec::new();
-        }
-    };
-    let confirmed: Vec<JobId> =
-        jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|((_, job), _)| *job).collect();
-    if confirmed.len() < jobs.len() {
-        warn!(refused = jobs.len() - confirmed.len(), "outbox.entries_refused");
-    }
-    confirmed
 }

@@ -1,6 +1,6 @@
 //! The outbox relay: publishes the jobs whose API process died, or whose queue was away, between the commit and the publication.
 
-use crate::{accept::publish, context::Context};
+use crate::{context::Context, publish::publish};
 use std::time::Duration;
 use tracing::info;
 use waybill_store::StoreError;

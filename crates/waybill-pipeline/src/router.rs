@@ -3,7 +3,10 @@
 //! A redelivered main message finds its job decided and decides nothing again; it only sends the messages of deliveries that are still
 //! PENDING, and claims absorb the repeats. The main message is deleted last. Routers never call a provider.
 
-use crate::context::{Context, Lifecycle};
+use crate::{
+    context::{Context, Lifecycle},
+    deletions::Deletions,
+};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -28,6 +31,15 @@ const SEND_PAGE: i64 = 1_000;
 
 /// Receives and routes until `life` stops.
 pub async fn run(context: Arc<Context>, life: Lifecycle) {
+    let deletions = Deletions::start(context.clone(), QueueName::Main);
+    receive(&context, &life, &deletions).await;
+    tokio::select! {
+        () = deletions.finish() => {}
+        () = life.hard.cancelled() => {}
+    }
+}
+
+async fn receive(context: &Context, life: &Lifecycle, deletions: &Deletions) {
     let visibility = context.settings.timings.visibility_timeout;
     while !life.stopping() {
         let received = context.queue.receive(QueueName::Main, MAX_BATCH, context.settings.queue_wait, visibility).await;
@@ -40,10 +52,10 @@ pub async fn run(context: Arc<Context>, life: Lifecycle) {
             }
         };
         if life.stopping() {
-            put_back(&context, QueueName::Main, &messages).await;
+            put_back(context, QueueName::Main, &messages).await;
             return;
         }
-        if !messages.is_empty() && !handle(&context, &messages).await {
+        if !messages.is_empty() && !handle(context, &messages, deletions).await {
             // The database is away: the messages come back by themselves.
             life.pause(Duration::from_secs(1)).await;
         }
@@ -89,7 +101,7 @@ pub(crate) async fn dead_letter_message(
 }
 
 /// Handles one batch. Returns `false` when the store was unavailable.
-async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
+async fn handle(context: &Context, messages: &[ReceivedMessage], deletions: &Deletions) -> bool {
     let mut jobs: HashMap<JobId, Vec<Receipt>> = HashMap::new();
     let mut done: Vec<Receipt> = Vec::new();
     let mut later: Vec<(Receipt, Duration)> = Vec::new();
@@ -117,11 +129,7 @@ async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
             done.extend(receipts);
         }
     }
-    if !done.is_empty()
-        && let Err(error) = context.queue.delete_batch(QueueName::Main, &done).await
-    {
-        warn!(error = %error, "router.delete_failed");
-    }
+    deletions.add(done);
     if !later.is_empty()
         && let Err(error) = context.queue.change_visibility_batch(QueueName::Main, &later).await
     {

@@ -5,11 +5,12 @@
 //! renders. Rows are taken with SKIP LOCKED, so any number of schedulers may run.
 
 use crate::{
-    accept::publish,
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
-    feedback, reconcile, relay,
+    feedback,
+    publish::publish,
+    reconcile, relay,
     router::send_delivery_messages,
 };
 use std::{sync::Arc, time::Duration};

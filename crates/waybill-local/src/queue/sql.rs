@@ -74,7 +74,7 @@ pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMess
 /// - `walk`: the groups that have messages, beginning after the one served last and once around. One index probe each, and lazy:
 ///   it stops as soon as `ready` has enough. A row with an empty group marks the turn from the last group to the first.
 /// - `ready`: the first groups with a visible message, at most as many as messages are wanted.
-/// - `turns`: of each of these its oldest visible messages, with their rank within the group. Three times as many as wanted, so that
+/// - `turns`: of each of these its oldest visible messages, with their rank within the group. Five times as many as wanted, so that
 ///   receivers who run side by side and see the same ones do not leave empty-handed.
 /// - `picked`: everybody's first message, then everybody's second, …; rows that another receiver has locked are skipped. The lateral
 ///   join locks row by row, in this order, and never more than are taken.
@@ -110,7 +110,7 @@ pub(super) async fn receive(pool: &PgPool, ask: &Ask<'_>) -> sqlx::Result<Vec<Re
                 FROM (
                     SELECT m.id, m.visible_at FROM queue_messages m
                     WHERE m.queue = $1 AND m.group_id = ready.group_id AND m.visible_at <= now()
-                    ORDER BY m.visible_at LIMIT (SELECT 3 * $3 / count(*) + 1 FROM ready)
+                    ORDER BY m.visible_at LIMIT (SELECT 5 * $3 / count(*) + 1 FROM ready)
                 ) oldest
             ) mine
         ),

@@ -89,11 +89,9 @@ impl Deliverer {
 
     /// Deletes a message in the background, with its neighbours.
     pub(super) fn acknowledge(&self, ticket: Option<Ticket>) {
-        let Some(ticket) = ticket else { return };
-        let delete = self.delete.clone();
-        self.acknowledgements.spawn(async move {
-            delete.submit_all(ticket.receipts).await;
-        });
+        if let Some(ticket) = ticket {
+            self.deletions.add(ticket.receipts);
+        }
     }
 
     /// Steps 2, 3 and 5: what needs no claim. Returns the deliveries that want one.

@@ -12,17 +12,15 @@ pub mod worker;
 
 pub(crate) use results::dead_letter_by_id;
 
-use crate::{batcher::Batcher, context::Context, recent::Recent};
+use crate::{batcher::Batcher, context::Context, deletions::Deletions, recent::Recent};
 use bytes::Bytes;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use std::time::Duration;
-use tokio_util::task::TaskTracker;
 use waybill_core::{
     ids::{DeliveryId, JobId, RouteId},
-    ports::{QueueName, Receipt},
+    ports::QueueName,
 };
 use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
 
@@ -34,9 +32,7 @@ pub struct Deliverer {
     contents: Batcher<ContentKey, Result<Option<Arc<Content>>, Unavailable>>,
     claim: Batcher<ClaimRequest, Result<Option<Claim>, Unavailable>>,
     record: Batcher<Arc<AttemptResult>, Result<bool, Unavailable>>,
-    delete: Batcher<Receipt, ()>,
-    /// Deletions on their way; a worker that stops waits for them.
-    acknowledgements: TaskTracker,
+    deletions: Deletions,
     /// Contents never change under their key (routes are versioned, an event's data is fixed).
     recent_contents: Recent<ContentKey, Arc<Content>>,
     recent_documents: Recent<String, Bytes>,
@@ -51,8 +47,6 @@ type ContentKey = (JobId, RouteId, i32);
 struct Unavailable;
 
 const MAX_STATEMENT: usize = 200;
-/// Between two deletions of handled messages. Far below any visibility timeout, and long enough that tens of them fill up.
-const DELETE_EVERY: Duration = Duration::from_millis(200);
 const CONTENT_CACHE_BYTES: usize = 16 << 20;
 const DOCUMENT_CACHE_BYTES: usize = 32 << 20;
 
@@ -127,20 +121,7 @@ impl Deliverer {
                     results::record(context.clone(), results)
                 })
             },
-            delete: {
-                let context = context.clone();
-                Batcher::spawn_paced(MAX_STATEMENT, DELETE_EVERY, move |receipts: Vec<Receipt>| {
-                    let context = context.clone();
-                    async move {
-                        if let Err(error) = context.queue.delete_batch(QueueName::Delivery, &receipts).await {
-                            // They come again and find their deliveries final.
-                            tracing::warn!(messages = receipts.len(), error = %error, "deliver.delete_failed");
-                        }
-                        receipts.iter().map(|_| ()).collect()
-                    }
-                })
-            },
-            acknowledgements: TaskTracker::new(),
+            deletions: Deletions::start(context.clone(), QueueName::Delivery),
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
             finished_jobs,

@@ -27,8 +27,7 @@ pub async fn run(context: Arc<Context>, life: Lifecycle) {
     // Every delivery in flight holds a permit; `hard` cuts the wait.
     let done = async {
         drop(permits.acquire_many(concurrency as u32).await);
-        deliverer.acknowledgements.close();
-        deliverer.acknowledgements.wait().await;
+        deliverer.deletions.finish().await;
     };
     tokio::select! {
         () = done => {}
