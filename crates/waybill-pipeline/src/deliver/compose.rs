@@ -1,6 +1,6 @@
 //! The mail of one delivery.
 
-use super::{Deliverer, pass::Granted};
+use super::{Deliverer, Granted};
 use bytes::Bytes;
 use std::sync::Arc;
 use waybill_core::{

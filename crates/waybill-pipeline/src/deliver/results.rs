@@ -1,10 +1,6 @@
 //! Recording what came of a pass, and what follows from it.
 
-use super::{
-    Deliverer, Unavailable,
-    batch::{Ticket, lock_request},
-    pass::Finished,
-};
+use super::{Deliverer, Ticket, Unavailable, batch::lock_request, pass::Finished};
 use crate::context::Context;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;

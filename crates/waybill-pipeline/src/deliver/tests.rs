@@ -1,3 +1,4 @@
+use super::statements::in_their_order;
 use super::*;
 use uuid::Uuid;
 use waybill_core::ids::AttemptId;

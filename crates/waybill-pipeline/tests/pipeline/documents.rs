@@ -2,11 +2,7 @@
 
 use crate::world::World;
 use std::time::Duration;
-use waybill_core::{
-    outcome::Outcome,
-    ports::{AlertCause, QueueName},
-    state::{DeliveryState, Reason},
-};
+use waybill_core::{outcome::Outcome, ports::QueueName, state::DeliveryState};
 use waybill_pipeline::router;
 
 async fn with_documents() -> World {

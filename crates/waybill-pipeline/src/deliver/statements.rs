@@ -1,0 +1,84 @@
+//! What the batchers run: one statement for the requests of all batches that are under way, each answered in its own place.
+
+use super::{ContentKey, Unavailable};
+use crate::context::Context;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tracing::warn;
+use waybill_core::{
+    ids::DeliveryId,
+    ports::{QueueName, Receipt},
+};
+use waybill_store::{Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
+
+/// `None`: there is no such delivery. Notes in `away` whether the database answers.
+pub(super) async fn load(
+    context: Arc<Context>,
+    away: Arc<AtomicBool>,
+    ids: Vec<DeliveryId>,
+) -> Vec<Result<Option<LoadedDelivery>, Unavailable>> {
+    let loaded = context.store.load_deliveries(&ids).await;
+    away.store(loaded.is_err(), Ordering::Relaxed);
+    match loaded {
+        Ok(rows) => {
+            let mut rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+            // A delivery may be asked for twice in one statement (a repeated message): all but the last get a copy.
+            let row = |(i, id): (usize, &DeliveryId)| {
+                if ids[i + 1..].contains(id) { rows.get(id).cloned() } else { rows.remove(id) }
+            };
+            ids.iter().enumerate().map(row).map(Ok).collect()
+        }
+        Err(error) => refused(&ids, "deliver.load_failed", &error),
+    }
+}
+
+pub(super) async fn contents(
+    context: Arc<Context>,
+    keys: Vec<ContentKey>,
+) -> Vec<Result<Option<Arc<Content>>, Unavailable>> {
+    let mut wanted = keys.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    match context.store.load_contents(&wanted).await {
+        Ok(rows) => {
+            let rows: HashMap<_, _> = rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
+            keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
+        }
+        Err(error) => refused(&keys, "deliver.contents_failed", &error),
+    }
+}
+
+pub(super) async fn claim(
+    context: Arc<Context>,
+    requests: Vec<ClaimRequest>,
+) -> Vec<Result<Option<Claim>, Unavailable>> {
+    match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
+        Ok(claims) => in_their_order(&requests, claims).into_iter().map(Ok).collect(),
+        Err(error) => refused(&requests, "deliver.claim_failed", &error),
+    }
+}
+
+/// The answers in the places of their requests. The store answers in order and leaves out what does not exist. Two messages of one delivery
+/// may meet in one statement: then one is granted and the other is not, and they must not be mixed up.
+pub(super) fn in_their_order(requests: &[ClaimRequest], claims: Vec<(DeliveryId, Claim)>) -> Vec<Option<Claim>> {
+    let mut claims = claims.into_iter().peekable();
+    requests.iter().map(|r| claims.next_if(|(id, _)| *id == r.delivery).map(|(_, claim)| claim)).collect()
+}
+
+pub(super) async fn delete(context: Arc<Context>, receipts: Vec<Receipt>) -> Vec<()> {
+    if let Err(error) = context.queue.delete_batch(QueueName::Delivery, &receipts).await {
+        // They come again and find their deliveries final.
+        warn!(messages = receipts.len(), error = %error, "deliver.delete_failed");
+    }
+    receipts.iter().map(|_| ()).collect()
+}
+
+fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
+    warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
+    requests.iter().map(|_| Err(Unavailable)).collect()
+}
