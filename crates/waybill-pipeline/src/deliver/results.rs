@@ -21,8 +21,26 @@ use waybill_store::{AttemptResult, LoadedDelivery, Recorded, StoreError};
 /// settles it; it is never blindly sent again.
 const KEEP_TRYING: Duration = Duration::from_secs(600);
 
-/// One statement for all results that are there. Each is told whether its claim was still held.
+/// Records all results that are there; each is told whether its claim was still held. The store answers by delivery, so two results of
+/// one delivery (a late one, and that of the new claim) go into two statements: else the late one would be taken for recorded.
 pub(super) async fn record(context: Arc<Context>, results: Vec<Arc<AttemptResult>>) -> Vec<Result<bool, Unavailable>> {
+    let mut answers = vec![Err(Unavailable); results.len()];
+    let mut open: Vec<usize> = (0..results.len()).collect();
+    while !open.is_empty() {
+        let mut seen = HashSet::new();
+        let (now, later): (Vec<usize>, Vec<usize>) =
+            open.into_iter().partition(|index| seen.insert(results[*index].delivery));
+        let slice: Vec<_> = now.iter().map(|index| results[*index].clone()).collect();
+        for (index, answer) in now.into_iter().zip(record_slice(&context, &slice).await) {
+            answers[index] = answer;
+        }
+        open = later;
+    }
+    answers
+}
+
+/// One statement.
+async fn record_slice(context: &Context, results: &[Arc<AttemptResult>]) -> Vec<Result<bool, Unavailable>> {
     let rows: Vec<AttemptResult> = results.iter().map(|r| AttemptResult::clone(r)).collect();
     match context.store.record_results(&rows).await {
         Ok(held) => {
