@@ -10,6 +10,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 use waybill_core::{
+    clock::Clock,
     ids::{DeliveryId, JobId, TenantId},
     message::{DeliveryMessage, encode},
     ports::{OutgoingMessage, QueueName},
@@ -69,6 +70,29 @@ async fn record_slice(context: &Context, results: &[Arc<AttemptResult>]) -> Vec<
     }
 }
 
+/// The pauses between tries to write down what must not get lost.
+struct Patience<'a> {
+    clock: &'a dyn Clock,
+    started: Duration,
+    pause: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(clock: &'a dyn Clock) -> Self {
+        Self { clock, started: clock.monotonic(), pause: Duration::from_millis(250) }
+    }
+
+    /// Waits before the next try; `false` when it is time to give up.
+    async fn wait(&mut self) -> bool {
+        if self.clock.monotonic().saturating_sub(self.started) > KEEP_TRYING {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(5));
+        true
+    }
+}
+
 impl Deliverer {
     /// Steps 9 and 10.
     pub(super) async fn conclude(&self, delivery: &LoadedDelivery, finished: Finished, ticket: Option<Ticket>) {
@@ -103,13 +127,12 @@ impl Deliverer {
     }
 
     async fn record_until_it_is(&self, result: Arc<AttemptResult>) -> Option<bool> {
-        let started = self.context.clock.monotonic();
-        let mut pause = Duration::from_millis(250);
+        let mut patience = Patience::new(&*self.context.clock);
         loop {
             if let Ok(Ok(held)) = self.record.submit(result.clone()).await {
                 return Some(held);
             }
-            if self.context.clock.monotonic().saturating_sub(started) > KEEP_TRYING {
+            if !patience.wait().await {
                 let id = if let Recorded::Sent { provider_message_id, .. } = &result.result {
                     provider_message_id.as_str()
                 } else {
@@ -118,8 +141,6 @@ impl Deliverer {
                 error!(delivery = %result.delivery, attempt = %result.attempt, provider_message_id = id, "deliver.result_lost_to_reconciliation");
                 return None;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(5));
         }
     }
 
@@ -128,8 +149,14 @@ impl Deliverer {
         warn!(delivery = %result.delivery, attempt = %result.attempt, accepted, "deliver.claim_was_lost");
         metrics::counter!("waybill_late_results_total", "accepted" => if accepted { "true" } else { "false" })
             .increment(1);
-        if let Err(error) = self.context.store.record_late(std::slice::from_ref(result), accepted && overslept).await {
-            error!(delivery = %result.delivery, attempt = %result.attempt, error = &error as &dyn std::error::Error, "deliver.late_result_lost");
+        // A late acceptance is a fact that stops a second mail: it is kept as long as a result in time.
+        let mut patience = Patience::new(&*self.context.clock);
+        while let Err(error) = self.context.store.record_late(std::slice::from_ref(result), accepted && overslept).await
+        {
+            if !patience.wait().await {
+                error!(delivery = %result.delivery, attempt = %result.attempt, error = &error as &dyn std::error::Error, "deliver.late_result_lost");
+                return;
+            }
         }
     }
 

@@ -34,3 +34,23 @@ async fn pg_07_a_result_that_can_t_be_recorded_is_kept_and_its_neighbour_is_reco
     assert_eq!(w.calls(), (2, 0), "never a blind re-send");
     w.check().await;
 }
+
+#[tokio::test]
+async fn pg_07_a_late_acceptance_that_can_t_be_recorded_is_kept_too() {
+    let w = impatient().await;
+    w.ses.then(Step::Hang(accepted()));
+    let delivery = w.delivery().await;
+    let worker = w.worker();
+    w.until("the call", async || w.ses.calls().len() == 1).await;
+    w.let_claim_end(delivery).await;
+    w.round().await;
+    let mut other = w.db.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE late_results").execute(&mut *other).await.unwrap();
+    w.ses.release();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    other.rollback().await.unwrap();
+    w.until("it is recorded", async || w.number("SELECT count(*) FROM late_results").await == 1).await;
+    worker.stop().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 0)));
+    w.check().await;
+}
