@@ -70,3 +70,38 @@ async fn a_document_too_large_for_one_provider_goes_to_the_next() {
     assert_eq!((w.ses.calls().len(), sent.len(), sent[0].attachments.len()), (1, 1, 1));
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_deadline_that_passes_fails_the_delivery_with_that_reason() {
+    // The scheduler comes first, or the renderer does, or a message does.
+    for who in ["scheduler", "renderer", "worker"] {
+        let w = with_documents().await;
+        let (job, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+        w.sql("UPDATE documents SET deadline_at = now() - interval '1 minute'", &[]).await;
+        match who {
+            "scheduler" => {
+                w.let_due(deliveries[0]).await;
+                w.round().await;
+            }
+            "renderer" => {
+                let renderers = w.renderers();
+                w.until_state(deliveries[0], DeliveryState::Failed).await;
+                renderers.stop().await;
+            }
+            _ => {
+                w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_deadline', due_at = NULL", &[]).await;
+                w.work_on(deliveries[0]).await;
+            }
+        }
+        let seen = w.see(deliveries[0]).await;
+        assert_eq!(
+            (seen.state, seen.reason, seen.dead),
+            (DeliveryState::Failed, Some(Reason::DocumentDeadline), true),
+            "{who}"
+        );
+        assert_eq!((w.dead_entries(), w.calls()), (1, (0, 0)), "{who}");
+        assert_eq!(w.alerts.of(AlertCause::DeadLetter)[0].key, "document_deadline", "{who}");
+        w.until("the job has ended", async || w.job(job).await.0 == "FAILED").await;
+        w.check().await;
+    }
+}
