@@ -104,14 +104,7 @@ async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
             }
         }
     }
-    let routed = route(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
-    let (finished, available) = match routed {
-        Ok(finished) => (finished, true),
-        Err(error) => {
-            warn!(error = &error as &dyn std::error::Error, "router.failed");
-            (HashSet::new(), !error.is_unavailable())
-        }
-    };
+    let (finished, available) = route_batch(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
     for (job, receipts) in jobs {
         if finished.contains(&job) {
             done.extend(receipts);
@@ -128,6 +121,33 @@ async fn handle(context: &Context, messages: &[ReceivedMessage]) -> bool {
         warn!(error = %error, "router.change_visibility_failed");
     }
     available
+}
+
+/// Routes a batch; if the database is there and refuses it, each job alone, so that a row that this build can't read hurts only itself.
+/// Returns the jobs that are done, and whether the database was there.
+async fn route_batch(context: &Context, jobs: &[JobId]) -> (HashSet<JobId>, bool) {
+    match route(context, jobs).await {
+        Ok(finished) => (finished, true),
+        Err(error) if error.is_unavailable() || jobs.len() == 1 => {
+            warn!(jobs = jobs.len(), error = &error as &dyn std::error::Error, "router.failed");
+            (HashSet::new(), !error.is_unavailable())
+        }
+        Err(_) => {
+            let mut finished = HashSet::new();
+            for job in jobs {
+                match route(context, std::slice::from_ref(job)).await {
+                    Ok(done) => finished.extend(done),
+                    Err(error) => {
+                        error!(job = %job, error = &error as &dyn std::error::Error, "router.job_failed");
+                        if error.is_unavailable() {
+                            return (finished, false);
+                        }
+                    }
+                }
+            }
+            (finished, true)
+        }
+    }
 }
 
 /// Decides on the jobs that are still PENDING and sends the messages of all of them. Returns the jobs whose messages were all sent.
