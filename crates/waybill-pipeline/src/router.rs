@@ -3,7 +3,10 @@
 //! A redelivered main message finds its job decided and decides nothing again; it only sends the messages of deliveries that are still
 //! PENDING, and claims absorb the repeats. The main message is deleted last. Routers never call a provider.
 
-use crate::context::{Context, Lifecycle};
+use crate::{
+    context::{Context, Lifecycle},
+    deliver::dead_letter_by_id,
+};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -19,7 +22,7 @@ use waybill_core::{
     route::{JobFacts, Plan, plan},
     state::{JobState, Reason},
 };
-use waybill_store::{RoutableJob, RoutedJob, RoutingOptions, StoreError};
+use waybill_store::{RoutableJob, Routed, RoutedJob, RoutingOptions, StoreError};
 
 /// Messages of a newer build come back after this.
 pub(crate) const NEWER_DELAY: Duration = Duration::from_secs(30);
@@ -231,26 +234,37 @@ async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobI
         return Ok(failed);
     }
     let recorded = match context.store.record_routing(decided, &options).await {
-        Ok(moved) => moved,
+        Ok(routed) => routed,
         Err(error) if error.is_unavailable() => return Err(error),
         Err(_) => {
-            let mut moved = Vec::new();
+            let mut routed = Routed::default();
             for job in decided {
                 match context.store.record_routing(std::slice::from_ref(job), &options).await {
-                    Ok(one) => moved.extend(one),
+                    Ok(one) => {
+                        routed.jobs.extend(one.jobs);
+                        routed.dead.extend(one.dead);
+                    }
                     Err(error) => {
                         error!(job = %job.job, error = &error as &dyn std::error::Error, "router.job_failed");
                         failed.insert(job.job);
                     }
                 }
             }
-            moved
+            routed
         }
     };
-    metrics::counter!("waybill_jobs_routed_total").increment(recorded.len() as u64);
+    metrics::counter!("waybill_jobs_routed_total").increment(recorded.jobs.len() as u64);
+    if let Err(error) = dead_letter_by_id(context, &recorded.dead, Reason::DocumentRenderFailed).await {
+        // The rows are the authority, and a redrive finds them.
+        warn!(
+            deliveries = recorded.dead.len(),
+            error = &error as &dyn std::error::Error,
+            "router.dead_letters_not_told"
+        );
+    }
     let refused = decided
         .iter()
-        .filter(|d| recorded.contains(&d.job))
+        .filter(|d| recorded.jobs.contains(&d.job))
         .filter_map(|d| d.plan.nothing.as_ref().map(|n| (d.job, n)));
     for (job, (reason, _)) in refused {
         info!(job = %job, reason = reason.as_str(), "router.job_without_deliveries");

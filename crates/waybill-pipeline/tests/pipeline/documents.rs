@@ -136,3 +136,25 @@ async fn an_object_that_is_missing_when_it_is_to_be_sent_is_waited_for_and_no_pr
     assert_eq!(w.state(deliveries[0]).await, DeliveryState::Sent);
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_job_that_needs_a_document_which_failed_before_ends_at_once_with_an_entry_and_an_alert() {
+    let w = with_documents().await;
+    let first = w.event_about("PO-1", &["ana@example.test"]);
+    w.routed(&first).await;
+    w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_render_failed', due_at = NULL", &[]).await;
+    let (job, deliveries) =
+        w.routed(&w.event_about("PO-1", &["ben@example.test", "no-longer-ascii-é@example.test"])).await;
+    let mut reasons = Vec::new();
+    for delivery in &deliveries {
+        let seen = w.see(*delivery).await;
+        assert_eq!(seen.state, DeliveryState::Failed);
+        reasons.push((seen.reason, seen.dead));
+    }
+    let expected = [(Some(Reason::DocumentRenderFailed), true), (Some(Reason::UnsupportedAddress), false)];
+    assert_eq!(reasons, expected);
+    assert_eq!(w.dead_entries(), 1, "the operator's copy of the dead letter");
+    assert_eq!(w.alerts.of(AlertCause::DeadLetter).len(), 1);
+    assert_eq!(w.job(job).await.0, "FAILED");
+    w.check().await;
+}
