@@ -1,11 +1,12 @@
 //! Deliver: the worker's side of the protocol.
 //!
 //! [`worker`] receives and stops; [`batch`] takes one received batch through load, checks, lock and claim; [`pass`] walks the provider
-//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. The numbered steps in comments are
+//! list for one claimed delivery; [`compose`] makes its mail; [`loading`] reads what they need; [`results`] records what came of it. The numbered steps in comments are
 //! those of docs/protocol.md, "Deliver".
 
 mod batch;
 mod compose;
+mod loading;
 mod pass;
 mod results;
 pub mod worker;
@@ -58,50 +59,11 @@ impl Deliverer {
         Arc::new(Self {
             load: {
                 let (context, away) = (context.clone(), database_away.clone());
-                Batcher::spawn(MAX_STATEMENT, 1, move |ids: Vec<DeliveryId>| {
-                    let (context, away) = (context.clone(), away.clone());
-                    async move {
-                        let loaded = context.store.load_deliveries(&ids).await;
-                        away.store(loaded.is_err(), Ordering::Relaxed);
-                        match loaded {
-                            Ok(rows) => {
-                                let mut rows: std::collections::HashMap<_, _> =
-                                    rows.into_iter().map(|row| (row.id, row)).collect();
-                                // A delivery may be asked for twice in one batch (a repeated message): the second gets a copy.
-                                ids.iter()
-                                    .enumerate()
-                                    .map(|(i, id)| {
-                                        Ok(if ids[i + 1..].contains(id) {
-                                            rows.get(id).cloned()
-                                        } else {
-                                            rows.remove(id)
-                                        })
-                                    })
-                                    .collect()
-                            }
-                            Err(error) => refused(&ids, "deliver.load_failed", &error),
-                        }
-                    }
-                })
+                Batcher::spawn(MAX_STATEMENT, 1, move |ids| loading::deliveries(context.clone(), away.clone(), ids))
             },
             contents: {
                 let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |keys: Vec<ContentKey>| {
-                    let context = context.clone();
-                    async move {
-                        let mut wanted = keys.clone();
-                        wanted.sort_unstable();
-                        wanted.dedup();
-                        match context.store.load_contents(&wanted).await {
-                            Ok(rows) => {
-                                let rows: std::collections::HashMap<_, _> =
-                                    rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
-                                keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
-                            }
-                            Err(error) => refused(&keys, "deliver.contents_failed", &error),
-                        }
-                    }
-                })
+                Batcher::spawn(MAX_STATEMENT, 1, move |keys| loading::contents(context.clone(), keys))
             },
             claim: {
                 let context = context.clone();
