@@ -156,3 +156,15 @@ async fn a_job_that_needs_a_document_which_failed_before_ends_at_once_with_an_en
     assert_eq!(w.job(job).await.0, "FAILED");
     w.check().await;
 }
+
+#[tokio::test]
+async fn deliveries_of_a_failed_document_whose_process_died_before_it_told_them_end_in_one_round() {
+    let w = with_documents().await;
+    let delivery = w.delivery().await;
+    w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_render_failed', due_at = NULL", &[]).await;
+    w.round().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.reason, seen.dead), (DeliveryState::Failed, Some(Reason::DocumentRenderFailed), true));
+    assert_eq!((w.dead_entries(), w.alerts.of(AlertCause::DeadLetter).len()), (1, 1));
+    w.check().await;
+}
