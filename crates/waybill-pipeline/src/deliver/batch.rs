@@ -305,11 +305,12 @@ fn look(delivery: &LoadedDelivery) -> Look {
     if delivery.early {
         return Look::Acknowledge;
     }
-    match delivery.document.as_ref().map(|d| d.state) {
-        None | Some(DocumentState::Ready) => Look::Claim,
-        Some(DocumentState::Pending | DocumentState::Rendering) => Look::Wait(DOCUMENT_WAIT),
-        Some(DocumentState::Failed) => Look::Finish(FinalMove::Failed {
-            reason: Reason::DocumentRenderFailed,
+    let Some(document) = &delivery.document else { return Look::Claim };
+    match document.state {
+        DocumentState::Ready => Look::Claim,
+        DocumentState::Pending | DocumentState::Rendering => Look::Wait(DOCUMENT_WAIT),
+        DocumentState::Failed => Look::Finish(FinalMove::Failed {
+            reason: document.reason.unwrap_or(Reason::DocumentRenderFailed),
             detail: "its document could not be rendered".into(),
             dead_letter: true,
         }),

@@ -15,7 +15,7 @@ use waybill_store::{Content, LoadedDelivery, LoadedDocument};
 /// Why there is no mail; turned into an outcome of the pass before any provider is called.
 #[derive(Debug)]
 pub(super) enum NoMail {
-    /// Trying again later may help.
+    /// Its document can't be read now; trying again later may help.
     Later(String),
     /// The row itself is bad.
     Never(String),

@@ -1,11 +1,12 @@
 //! Deliver: the worker's side of the protocol.
 //!
 //! [`worker`] receives and stops; [`batch`] takes one received batch through load, checks, lock and claim; [`pass`] walks the provider
-//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it; [`statements`] is what they share
-//! between batches. The numbered steps in comments are those of docs/protocol.md, "Deliver".
+//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. [`loading`] and [`statements`] are what
+//! batches share. The numbered steps in comments are those of docs/protocol.md, "Deliver".
 
 mod batch;
 mod compose;
+mod loading;
 mod pass;
 mod results;
 mod statements;
@@ -82,8 +83,8 @@ impl Deliverer {
         let database_away = Arc::new(AtomicBool::new(false));
         let away = database_away.clone();
         Arc::new(Self {
-            load: batcher(&context, move |context, ids| statements::load(context, away.clone(), ids)),
-            contents: batcher(&context, statements::contents),
+            load: batcher(&context, move |context, ids| loading::deliveries(context, away.clone(), ids)),
+            contents: batcher(&context, loading::contents),
             claim: batcher(&context, statements::claim),
             record: batcher(&context, results::record),
             delete: batcher(&context, statements::delete),

@@ -1,12 +1,13 @@
 //! The pass over the provider list for one claimed delivery. Holds no connection and no transaction.
 
-use super::{Deliverer, Granted, Ticket};
+use super::{Deliverer, Granted, Ticket, compose::NoMail};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use waybill_core::{
     mail::OutgoingMail,
     outcome::{OnUnknown, Outcome},
+    state::Reason,
     text::storable,
     walk::{HoldReason, Next, Pass, Verdict},
 };
@@ -77,7 +78,7 @@ impl Walk<'_> {
         }
         let mail = match self.worker.compose(self.delivery, self.content, self.granted).await {
             Ok(mail) => mail,
-            Err(no_mail) => return self.without_mail(no_mail.into(), pass),
+            Err(no_mail) => return self.without_mail(no_mail, pass),
         };
         loop {
             let provider = match next {
@@ -131,7 +132,9 @@ impl Walk<'_> {
         }
     }
 
-    fn without_mail(&mut self, outcome: Outcome, mut pass: Pass) -> Verdict {
+    fn without_mail(&mut self, no_mail: NoMail, mut pass: Pass) -> Verdict {
+        let missing = matches!(no_mail, NoMail::Later(_));
+        let outcome = Outcome::from(no_mail);
         self.note("waybill", &outcome, Duration::ZERO);
         let context = &self.worker.context;
         loop {
@@ -144,6 +147,10 @@ impl Walk<'_> {
                 context.chance.unit(),
             ) {
                 Next::Call(_) => {}
+                // No provider was asked, so none is to blame.
+                Next::End(Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter }) if missing => {
+                    return Verdict::Failed { reason: Reason::DocumentMissing, dead_letter };
+                }
                 Next::End(verdict) => return verdict,
             }
         }

@@ -1,57 +1,14 @@
 //! What the batchers run: one statement for the requests of all batches that are under way, each answered in its own place.
 
-use super::{ContentKey, Unavailable};
+use super::Unavailable;
 use crate::context::Context;
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::sync::Arc;
 use tracing::warn;
 use waybill_core::{
     ids::DeliveryId,
     ports::{QueueName, Receipt},
 };
-use waybill_store::{Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
-
-/// `None`: there is no such delivery. Notes in `away` whether the database answers.
-pub(super) async fn load(
-    context: Arc<Context>,
-    away: Arc<AtomicBool>,
-    ids: Vec<DeliveryId>,
-) -> Vec<Result<Option<LoadedDelivery>, Unavailable>> {
-    let loaded = context.store.load_deliveries(&ids).await;
-    away.store(loaded.is_err(), Ordering::Relaxed);
-    match loaded {
-        Ok(rows) => {
-            let mut rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
-            // A delivery may be asked for twice in one statement (a repeated message): all but the last get a copy.
-            let row = |(i, id): (usize, &DeliveryId)| {
-                if ids[i + 1..].contains(id) { rows.get(id).cloned() } else { rows.remove(id) }
-            };
-            ids.iter().enumerate().map(row).map(Ok).collect()
-        }
-        Err(error) => refused(&ids, "deliver.load_failed", &error),
-    }
-}
-
-pub(super) async fn contents(
-    context: Arc<Context>,
-    keys: Vec<ContentKey>,
-) -> Vec<Result<Option<Arc<Content>>, Unavailable>> {
-    let mut wanted = keys.clone();
-    wanted.sort_unstable();
-    wanted.dedup();
-    match context.store.load_contents(&wanted).await {
-        Ok(rows) => {
-            let rows: HashMap<_, _> = rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
-            keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
-        }
-        Err(error) => refused(&keys, "deliver.contents_failed", &error),
-    }
-}
+use waybill_store::{Claim, ClaimRequest, StoreError};
 
 pub(super) async fn claim(
     context: Arc<Context>,
@@ -78,7 +35,7 @@ pub(super) async fn delete(context: Arc<Context>, receipts: Vec<Receipt>) -> Vec
     receipts.iter().map(|_| ()).collect()
 }
 
-fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
+pub(super) fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
     warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
     requests.iter().map(|_| Err(Unavailable)).collect()
 }
