@@ -6,6 +6,7 @@
 use crate::{
     context::{Context, Lifecycle},
     deletions::Deletions,
+    deliver::dead_letter_by_id,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +23,7 @@ use waybill_core::{
     route::{JobFacts, Plan, plan},
     state::{JobState, Reason},
 };
-use waybill_store::{RoutableJob, RoutedJob, RoutingOptions, StoreError};
+use waybill_store::{RoutableJob, Routed, RoutedJob, RoutingOptions, StoreError};
 
 /// Messages of a newer build come back after this.
 pub(crate) const NEWER_DELAY: Duration = Duration::from_secs(30);
@@ -116,14 +117,7 @@ async fn handle(context: &Context, messages: &[ReceivedMessage], deletions: &Del
             }
         }
     }
-    let routed = route(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
-    let (finished, available) = match routed {
-        Ok(finished) => (finished, true),
-        Err(error) => {
-            warn!(error = &error as &dyn std::error::Error, "router.failed");
-            (HashSet::new(), !error.is_unavailable())
-        }
-    };
+    let (finished, available) = route_batch(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
     for (job, receipts) in jobs {
         if finished.contains(&job) {
             done.extend(receipts);
@@ -136,6 +130,33 @@ async fn handle(context: &Context, messages: &[ReceivedMessage], deletions: &Del
         warn!(error = %error, "router.change_visibility_failed");
     }
     available
+}
+
+/// Routes a batch; if the database is there and refuses it, each job alone, so that a row that this build can't read hurts only itself.
+/// Returns the jobs that are done, and whether the database was there.
+async fn route_batch(context: &Context, jobs: &[JobId]) -> (HashSet<JobId>, bool) {
+    match route(context, jobs).await {
+        Ok(finished) => (finished, true),
+        Err(error) if error.is_unavailable() || jobs.len() == 1 => {
+            warn!(jobs = jobs.len(), error = &error as &dyn std::error::Error, "router.failed");
+            (HashSet::new(), !error.is_unavailable())
+        }
+        Err(_) => {
+            let mut finished = HashSet::new();
+            for job in jobs {
+                match route(context, std::slice::from_ref(job)).await {
+                    Ok(done) => finished.extend(done),
+                    Err(error) => {
+                        error!(job = %job, error = &error as &dyn std::error::Error, "router.job_failed");
+                        if error.is_unavailable() {
+                            return (finished, false);
+                        }
+                    }
+                }
+            }
+            (finished, true)
+        }
+    }
 }
 
 /// Decides on the jobs that are still PENDING and sends the messages of all of them. Returns the jobs whose messages were all sent.
@@ -226,26 +247,37 @@ async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobI
         return Ok(failed);
     }
     let recorded = match context.store.record_routing(decided, &options).await {
-        Ok(moved) => moved,
+        Ok(routed) => routed,
         Err(error) if error.is_unavailable() => return Err(error),
         Err(_) => {
-            let mut moved = Vec::new();
+            let mut routed = Routed::default();
             for job in decided {
                 match context.store.record_routing(std::slice::from_ref(job), &options).await {
-                    Ok(one) => moved.extend(one),
+                    Ok(one) => {
+                        routed.jobs.extend(one.jobs);
+                        routed.dead.extend(one.dead);
+                    }
                     Err(error) => {
                         error!(job = %job.job, error = &error as &dyn std::error::Error, "router.job_failed");
                         failed.insert(job.job);
                     }
                 }
             }
-            moved
+            routed
         }
     };
-    metrics::counter!("waybill_jobs_routed_total").increment(recorded.len() as u64);
+    metrics::counter!("waybill_jobs_routed_total").increment(recorded.jobs.len() as u64);
+    if let Err(error) = dead_letter_by_id(context, &recorded.dead, Reason::DocumentRenderFailed).await {
+        // The rows are the authority, and a redrive finds them.
+        warn!(
+            deliveries = recorded.dead.len(),
+            error = &error as &dyn std::error::Error,
+            "router.dead_letters_not_told"
+        );
+    }
     let refused = decided
         .iter()
-        .filter(|d| recorded.contains(&d.job))
+        .filter(|d| recorded.jobs.contains(&d.job))
         .filter_map(|d| d.plan.nothing.as_ref().map(|n| (d.job, n)));
     for (job, (reason, _)) in refused {
         info!(job = %job, reason = reason.as_str(), "router.job_without_deliveries");
@@ -300,6 +332,3 @@ pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(Ten
     }
     taken
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,7 @@ use crate::{
     reconcile, relay,
     router::send_delivery_messages,
 };
+use futures::future::BoxFuture;
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
 use waybill_core::{
@@ -40,39 +41,51 @@ pub async fn run(context: Arc<Context>, life: Lifecycle) {
     let mut workers_first = Duration::ZERO;
     while !life.stopping() {
         let expire = context.clock.monotonic() >= workers_first;
-        if let Err(error) = steps(&context, round, expire).await {
+        // Other errors are logged with their step.
+        if let Err(error) = steps(&context, round, expire).await
+            && error.is_unavailable()
+        {
             warn!(error = &error as &dyn std::error::Error, "scheduler.round_failed");
-            if error.is_unavailable() {
-                workers_first = context.clock.monotonic() + AFTER_OUTAGE;
-            }
+            workers_first = context.clock.monotonic() + AFTER_OUTAGE;
         }
         round += 1;
         life.pause(context.settings.sweep_interval).await;
     }
 }
 
-/// One round. A step that fails ends the round; the next one starts anew.
+/// One round. A step that fails (one row that this build can't read, say) does not keep the others from their rows; a database that is
+/// away ends the round.
 ///
 /// # Errors
-/// [`StoreError`] of the step that failed.
+/// [`StoreError`] of the last step that failed.
 pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
     steps(context, round, true).await
 }
 
 async fn steps(context: &Context, round: u64, expire: bool) -> Result<(), StoreError> {
-    relay::run_once(context).await?;
-    requeue_jobs(context).await?;
-    if expire {
-        reconcile::expire_claims(context).await?;
+    let expire_claims = async { if expire { reconcile::expire_claims(context).await } else { Ok(()) } };
+    let steps: [(&str, BoxFuture<'_, Result<(), StoreError>>); 8] = [
+        ("relay", Box::pin(async { relay::run_once(context).await.map(drop) })),
+        ("requeue_jobs", Box::pin(requeue_jobs(context))),
+        ("expire_claims", Box::pin(expire_claims)),
+        ("close_windows", Box::pin(reconcile::close_windows(context))),
+        ("settle_feedback", Box::pin(feedback::settle(context))),
+        ("release_due", Box::pin(release_due(context))),
+        ("documents", Box::pin(documents(context))),
+        ("chores", Box::pin(chores(context, round))),
+    ];
+    let mut result = Ok(());
+    for (step, run) in steps {
+        match run.await {
+            Ok(()) => {}
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => {
+                warn!(step, error = &error as &dyn std::error::Error, "scheduler.step_failed");
+                result = Err(error);
+            }
+        }
     }
-    reconcile::close_windows(context).await?;
-    feedback::settle(context).await?;
-    release_due(context).await?;
-    documents(context).await?;
-    if round.is_multiple_of(CHORES_EVERY) {
-        chores(context).await?;
-    }
-    Ok(())
+    result
 }
 
 /// Deliveries whose retry is due, and those whose queue message nobody took for too long.
@@ -138,7 +151,10 @@ async fn documents(context: &Context) -> Result<(), StoreError> {
     dead_letter_by_id(context, &moved, Reason::DocumentDeadline).await
 }
 
-async fn chores(context: &Context) -> Result<(), StoreError> {
+async fn chores(context: &Context, round: u64) -> Result<(), StoreError> {
+    if !round.is_multiple_of(CHORES_EVERY) {
+        return Ok(());
+    }
     context.store.refresh_routed_jobs(Duration::from_secs(60), LIMIT).await?;
     context.store.delete_expired_idempotency(LIMIT).await?;
     let outbox = context.store.outbox_lag().await?;

@@ -51,6 +51,15 @@ pub struct RoutedJob {
     pub delivery_ids: Vec<DeliveryId>,
 }
 
+/// What [`Store::record_routing`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routed {
+    /// The jobs that it moved.
+    pub jobs: Vec<JobId>,
+    /// Those of their deliveries that were born dead: their document had failed before.
+    pub dead: Vec<DeliveryId>,
+}
+
 #[derive(Debug, Clone)]
 pub struct RoutingOptions {
     /// A delivery that nobody took for this long is queued again.
@@ -106,7 +115,7 @@ impl Store {
     }
 
     /// Records decisions; each is all or nothing. Returns the jobs that this call moved to ROUTED (or to FAILED, where there was
-    /// nothing to deliver). A job that was routed meanwhile, by another router or by this one before a crash, is left as it is; one
+    /// nothing to deliver), and the dead letters among their deliveries. A job that was routed meanwhile, by another router or by this one before a crash, is left as it is; one
     /// whose cancellation was asked for becomes CANCELLED.
     ///
     /// Afterwards [`Store::list_unsent_pending`] says what to send, for all of the jobs, moved now or earlier. One round trip per
@@ -114,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// Decisions recorded before the failing statement stay; call again for the whole slice.
-    pub async fn record_routing(&self, jobs: &[RoutedJob], options: &RoutingOptions) -> Result<Vec<JobId>, StoreError> {
+    pub async fn record_routing(&self, jobs: &[RoutedJob], options: &RoutingOptions) -> Result<Routed, StoreError> {
         let whole = |j: &RoutedJob| {
             j.delivery_ids.len() == j.plan.deliveries.len() && j.document_ids.len() == j.plan.documents.len()
         };
@@ -122,7 +131,7 @@ impl Store {
             // Zipping on would lose recipients in silence.
             return Err(StoreError::BadCall { what: "one id per planned delivery and document" });
         }
-        let mut moved = Vec::new();
+        let mut routed = Routed::default();
         let mut rest = jobs;
         while !rest.is_empty() {
             let mut deliveries = 0;
@@ -131,19 +140,21 @@ impl Store {
                 deliveries <= MAX_DELIVERIES
             });
             let (now, later) = rest.split_at(fits.count().max(1));
-            moved.extend(self.record_routing_statement(&Slice::new(now), options).await?);
+            let now = self.record_routing_statement(&Slice::new(now), options).await?;
+            routed.jobs.extend(now.jobs);
+            routed.dead.extend(now.dead);
             rest = later;
         }
-        Ok(moved)
+        Ok(routed)
     }
 
     async fn record_routing_statement(
         &self,
         slice: &Slice<'_>,
         options: &RoutingOptions,
-    ) -> Result<Vec<JobId>, StoreError> {
+    ) -> Result<Routed, StoreError> {
         let (job, document, delivery) = (&slice.jobs, &slice.documents, &slice.deliveries);
-        let moved = sqlx::query_scalar!(
+        let rows = sqlx::query!(
             r#"
             -- Two routers with the same job: the second waits here, finds it no longer PENDING, and everything below is empty for it.
             WITH locked AS MATERIALIZED (
@@ -191,7 +202,7 @@ impl Store {
                     CASE WHEN state = 'FAILED' AND reason IS NULL THEN now() END
                 FROM decided
                 ON CONFLICT (job_id, identity) DO NOTHING
-                RETURNING id, state, reason, detail
+                RETURNING id, job_id, state, reason, detail, dead_lettered_at IS NOT NULL AS dead
             ), noted AS (
                 INSERT INTO ledger (delivery_id, version, state, reason, detail) SELECT id, 1, state, reason, detail FROM born
             ), moved AS (
@@ -205,7 +216,8 @@ impl Store {
                 WHERE j.id = l.id
                 RETURNING j.id, l.cancelled
             )
-            SELECT id AS "id!" FROM moved WHERE NOT cancelled
+            SELECT id AS "id!", ARRAY(SELECT b.id FROM born b WHERE b.job_id = m.id AND b.dead ORDER BY b.id) AS "dead!"
+            FROM moved m WHERE NOT cancelled
             "#,
             &job.ids,
             &job.ids,
@@ -237,7 +249,12 @@ impl Store {
         )
         .fetch_all(self.db())
         .await?;
-        Ok(moved.into_iter().map(JobId::from).collect())
+        let mut routed = Routed::default();
+        for row in rows {
+            routed.jobs.push(row.id.into());
+            routed.dead.extend(row.dead.into_iter().map(DeliveryId::from));
+        }
+        Ok(routed)
     }
 
     /// The PENDING deliveries of these jobs, in pages by id: what the router has to send messages for.

@@ -139,7 +139,7 @@ pub(crate) fn routed(tenant: TenantId, job: JobId, recipients: usize, document: 
 /// A routed job with so many PENDING deliveries.
 pub(crate) async fn routed_job(store: &Store, tenant: TenantId, recipients: usize) -> RoutedJob {
     let job = routed(tenant, accepted(store, tenant).await, recipients, None);
-    assert_eq!(store.record_routing(std::slice::from_ref(&job), &routing_options()).await.unwrap(), [job.job]);
+    assert_eq!(store.record_routing(std::slice::from_ref(&job), &routing_options()).await.unwrap().jobs, [job.job]);
     job
 }
 

@@ -1,6 +1,6 @@
 //! One received batch on its way to the providers.
 
-use super::{ContentKey, Deliverer, Unavailable, pass::Granted};
+use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::router::{NEWER_DELAY, dead_letter_message};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
@@ -8,16 +8,10 @@ use tracing::{debug, warn};
 use waybill_core::{
     ids::{AttemptId, DeliveryId},
     message::{DeliveryMessage, Parsed, parse},
-    ports::{LockAnswer, LockRequest, QueueName, Receipt, ReceivedMessage},
+    ports::{LockAnswer, LockRequest, QueueName, ReceivedMessage},
     state::{DocumentState, Reason},
 };
 use waybill_store::{Claim, ClaimRequest, Content, FinalMove, LoadedDelivery, MoveRequest};
-
-/// A message on its way, with the permit that it holds until it is done.
-pub(super) struct Ticket {
-    receipts: Vec<Receipt>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
 
 type Tickets = HashMap<DeliveryId, Ticket>;
 
@@ -309,11 +303,12 @@ fn look(delivery: &LoadedDelivery) -> Look {
     if delivery.early {
         return Look::Acknowledge;
     }
-    match delivery.document.as_ref().map(|d| d.state) {
-        None | Some(DocumentState::Ready) => Look::Claim,
-        Some(DocumentState::Pending | DocumentState::Rendering) => Look::Wait(DOCUMENT_WAIT),
-        Some(DocumentState::Failed) => Look::Finish(FinalMove::Failed {
-            reason: Reason::DocumentRenderFailed,
+    let Some(document) = &delivery.document else { return Look::Claim };
+    match document.state {
+        DocumentState::Ready => Look::Claim,
+        DocumentState::Pending | DocumentState::Rendering => Look::Wait(DOCUMENT_WAIT),
+        DocumentState::Failed => Look::Finish(FinalMove::Failed {
+            reason: document.reason.unwrap_or(Reason::DocumentRenderFailed),
             detail: "its document could not be rendered".into(),
             dead_letter: true,
         }),

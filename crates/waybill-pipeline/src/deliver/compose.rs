@@ -1,6 +1,6 @@
 //! The mail of one delivery.
 
-use super::{Deliverer, pass::Granted};
+use super::{Deliverer, Granted};
 use bytes::Bytes;
 use std::sync::Arc;
 use waybill_core::{
@@ -15,7 +15,7 @@ use waybill_store::{Content, LoadedDelivery, LoadedDocument};
 /// Why there is no mail; turned into an outcome of the pass before any provider is called.
 #[derive(Debug)]
 pub(super) enum NoMail {
-    /// Trying again later may help.
+    /// Its document can't be read now; trying again later may help.
     Later(String),
     /// The row itself is bad.
     Never(String),

@@ -1,28 +1,36 @@
 //! Deliver: the worker's side of the protocol.
 //!
 //! [`worker`] receives and stops; [`batch`] takes one received batch through load, checks, lock and claim; [`pass`] walks the provider
-//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. The numbered steps in comments are
-//! those of docs/protocol.md, "Deliver".
+//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. [`loading`] and [`statements`] are what
+//! batches share. The numbered steps in comments are those of docs/protocol.md, "Deliver".
 
 mod batch;
 mod compose;
+mod loading;
 mod pass;
 mod results;
+mod statements;
 pub mod worker;
 
 pub(crate) use results::dead_letter_by_id;
 
 use crate::{batcher::Batcher, context::Context, deletions::Deletions, recent::Recent};
 use bytes::Bytes;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
 use waybill_core::{
-    ids::{DeliveryId, JobId, RouteId},
-    ports::QueueName,
+    ids::{AttemptId, DeliveryId, JobId, RouteId},
+    ports::{QueueName, Receipt},
 };
-use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
+use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery};
 
 /// Statements are shared between the batches that run side by side: a batch of ten that meets nine others becomes one statement of
 /// a hundred rows.
@@ -42,6 +50,24 @@ pub struct Deliverer {
 
 type ContentKey = (JobId, RouteId, i32);
 
+/// A message on its way, with the permit that it holds until it is done.
+struct Ticket {
+    receipts: Vec<Receipt>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A claim that this process holds.
+#[derive(Debug, Clone)]
+struct Granted {
+    token: Uuid,
+    attempt: AttemptId,
+    /// Whole passes before this one.
+    attempts: u32,
+    position: usize,
+    /// On the monotonic clock: after this somebody else may hold the claim.
+    until: Duration,
+}
+
 /// The statement did not run, or nobody can know whether it did. Logged where it happened.
 #[derive(Debug, Clone, Copy)]
 struct Unavailable;
@@ -55,72 +81,12 @@ impl Deliverer {
         let (finished_jobs, finished) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(results::refresh_jobs(context.clone(), finished));
         let database_away = Arc::new(AtomicBool::new(false));
+        let away = database_away.clone();
         Arc::new(Self {
-            load: {
-                let (context, away) = (context.clone(), database_away.clone());
-                Batcher::spawn(MAX_STATEMENT, 1, move |ids: Vec<DeliveryId>| {
-                    let (context, away) = (context.clone(), away.clone());
-                    async move {
-                        let loaded = context.store.load_deliveries(&ids).await;
-                        away.store(loaded.is_err(), Ordering::Relaxed);
-                        match loaded {
-                            Ok(rows) => {
-                                let mut rows: std::collections::HashMap<_, _> =
-                                    rows.into_iter().map(|row| (row.id, row)).collect();
-                                // A delivery may be asked for twice in one batch (a repeated message): the second gets a copy.
-                                ids.iter()
-                                    .enumerate()
-                                    .map(|(i, id)| {
-                                        Ok(if ids[i + 1..].contains(id) {
-                                            rows.get(id).cloned()
-                                        } else {
-                                            rows.remove(id)
-                                        })
-                                    })
-                                    .collect()
-                            }
-                            Err(error) => refused(&ids, "deliver.load_failed", &error),
-                        }
-                    }
-                })
-            },
-            contents: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |keys: Vec<ContentKey>| {
-                    let context = context.clone();
-                    async move {
-                        let mut wanted = keys.clone();
-                        wanted.sort_unstable();
-                        wanted.dedup();
-                        match context.store.load_contents(&wanted).await {
-                            Ok(rows) => {
-                                let rows: std::collections::HashMap<_, _> =
-                                    rows.into_iter().map(|c| ((c.job, c.route, c.version), Arc::new(c))).collect();
-                                keys.iter().map(|key| Ok(rows.get(key).cloned())).collect()
-                            }
-                            Err(error) => refused(&keys, "deliver.contents_failed", &error),
-                        }
-                    }
-                })
-            },
-            claim: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |requests: Vec<ClaimRequest>| {
-                    let context = context.clone();
-                    async move {
-                        match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
-                            Ok(claims) => in_their_order(&requests, claims).into_iter().map(Ok).collect(),
-                            Err(error) => refused(&requests, "deliver.claim_failed", &error),
-                        }
-                    }
-                })
-            },
-            record: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |results: Vec<Arc<AttemptResult>>| {
-                    results::record(context.clone(), results)
-                })
-            },
+            load: batcher(&context, move |context, ids| loading::deliveries(context, away.clone(), ids)),
+            contents: batcher(&context, loading::contents),
+            claim: batcher(&context, statements::claim),
+            record: batcher(&context, results::record),
             deletions: Deletions::start(context.clone(), QueueName::Delivery),
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
@@ -136,16 +102,15 @@ impl Deliverer {
     }
 }
 
-/// The answers in the places of their requests. The store answers in order and leaves out what does not exist. Two messages of one delivery
-/// may meet in one statement: then one is granted and the other is not, and they must not be mixed up.
-fn in_their_order(requests: &[ClaimRequest], claims: Vec<(DeliveryId, Claim)>) -> Vec<Option<Claim>> {
-    let mut claims = claims.into_iter().peekable();
-    requests.iter().map(|r| claims.next_if(|(id, _)| *id == r.delivery).map(|(_, claim)| claim)).collect()
-}
-
-fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
-    tracing::warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
-    requests.iter().map(|_| Err(Unavailable)).collect()
+fn batcher<Request, Answer, F, Fut>(context: &Arc<Context>, run: F) -> Batcher<Request, Answer>
+where
+    Request: Send + 'static,
+    Answer: Send + 'static,
+    F: Fn(Arc<Context>, Vec<Request>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Vec<Answer>> + Send + 'static,
+{
+    let context = context.clone();
+    Batcher::spawn(MAX_STATEMENT, 1, move |requests| run(context.clone(), requests))
 }
 
 #[cfg(test)]

@@ -1,30 +1,17 @@
 //! The pass over the provider list for one claimed delivery. Holds no connection and no transaction.
 
-use super::{Deliverer, batch::Ticket};
+use super::{Deliverer, Granted, Ticket, compose::NoMail};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 use waybill_core::{
-    ids::AttemptId,
     mail::OutgoingMail,
     outcome::{OnUnknown, Outcome},
+    state::Reason,
     text::storable,
     walk::{HoldReason, Next, Pass, Verdict},
 };
 use waybill_store::{AttemptResult, Content, LoadedDelivery, Recorded};
-
-/// A claim that this process holds.
-#[derive(Debug, Clone)]
-pub(super) struct Granted {
-    pub(super) token: Uuid,
-    pub(super) attempt: AttemptId,
-    /// Whole passes before this one.
-    pub(super) attempts: u32,
-    pub(super) position: usize,
-    /// On the monotonic clock: after this somebody else may hold the claim.
-    pub(super) until: Duration,
-}
 
 /// What came of a pass.
 pub(super) struct Finished {
@@ -91,7 +78,7 @@ impl Walk<'_> {
         }
         let mail = match self.worker.compose(self.delivery, self.content, self.granted).await {
             Ok(mail) => mail,
-            Err(no_mail) => return self.without_mail(no_mail.into(), pass),
+            Err(no_mail) => return self.without_mail(no_mail, pass),
         };
         loop {
             let provider = match next {
@@ -145,7 +132,9 @@ impl Walk<'_> {
         }
     }
 
-    fn without_mail(&mut self, outcome: Outcome, mut pass: Pass) -> Verdict {
+    fn without_mail(&mut self, no_mail: NoMail, mut pass: Pass) -> Verdict {
+        let missing = matches!(no_mail, NoMail::Later(_));
+        let outcome = Outcome::from(no_mail);
         self.note("waybill", &outcome, Duration::ZERO);
         let context = &self.worker.context;
         loop {
@@ -158,6 +147,10 @@ impl Walk<'_> {
                 context.chance.unit(),
             ) {
                 Next::Call(_) => {}
+                // No provider was asked, so none is to blame.
+                Next::End(Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter }) if missing => {
+                    return Verdict::Failed { reason: Reason::DocumentMissing, dead_letter };
+                }
                 Next::End(verdict) => return verdict,
             }
         }

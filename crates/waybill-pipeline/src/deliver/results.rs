@@ -1,15 +1,12 @@
 //! Recording what came of a pass, and what follows from it.
 
-use super::{
-    Deliverer, Unavailable,
-    batch::{Ticket, lock_request},
-    pass::Finished,
-};
+use super::{Deliverer, Ticket, Unavailable, batch::lock_request, pass::Finished};
 use crate::context::Context;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 use waybill_core::{
+    clock::Clock,
     ids::{DeliveryId, JobId, TenantId},
     message::{DeliveryMessage, encode},
     ports::{OutgoingMessage, QueueName},
@@ -21,44 +18,37 @@ use waybill_store::{AttemptResult, LoadedDelivery, Recorded, StoreError};
 /// settles it; it is never blindly sent again.
 const KEEP_TRYING: Duration = Duration::from_secs(600);
 
-/// One statement for all results that are there. Each is told whether its claim was still held.
+/// Records all results that are there; each is told whether its claim was still held. The store answers by delivery, so two results of
+/// one delivery (a late one, and that of the new claim) go into two statements: else the late one would be taken for recorded.
 pub(super) async fn record(context: Arc<Context>, results: Vec<Arc<AttemptResult>>) -> Vec<Result<bool, Unavailable>> {
-    let deliveries: Vec<DeliveryId> = results.iter().map(|r| r.delivery).collect();
     let mut answers = vec![Err(Unavailable); results.len()];
-    for round in rounds(&deliveries) {
-        let rows: Vec<AttemptResult> = round.iter().map(|i| AttemptResult::clone(&results[*i])).collect();
-        for (index, answer) in round.into_iter().zip(record_rows(&context, &rows).await) {
+    let mut open: Vec<usize> = (0..results.len()).collect();
+    while !open.is_empty() {
+        let mut seen = HashSet::new();
+        let (now, later): (Vec<usize>, Vec<usize>) =
+            open.into_iter().partition(|index| seen.insert(results[*index].delivery));
+        let slice: Vec<_> = now.iter().map(|index| results[*index].clone()).collect();
+        for (index, answer) in now.into_iter().zip(record_slice(&context, &slice).await) {
             answers[index] = answer;
         }
+        open = later;
     }
     answers
 }
 
-/// Positions, parted so that no delivery stands twice in one part: the store answers by delivery, and of an attempt that overslept and
-/// its successor only one holds the claim.
-pub(super) fn rounds(deliveries: &[DeliveryId]) -> Vec<Vec<usize>> {
-    let mut open: Vec<usize> = (0..deliveries.len()).collect();
-    let mut rounds = Vec::new();
-    while !open.is_empty() {
-        let mut seen = HashSet::new();
-        let (now, later): (Vec<_>, Vec<_>) = open.into_iter().partition(|i| seen.insert(deliveries[*i]));
-        rounds.push(now);
-        open = later;
-    }
-    rounds
-}
-
-async fn record_rows(context: &Context, rows: &[AttemptResult]) -> Vec<Result<bool, Unavailable>> {
-    match context.store.record_results(rows).await {
+/// One statement.
+async fn record_slice(context: &Context, results: &[Arc<AttemptResult>]) -> Vec<Result<bool, Unavailable>> {
+    let rows: Vec<AttemptResult> = results.iter().map(|r| AttemptResult::clone(r)).collect();
+    match context.store.record_results(&rows).await {
         Ok(held) => {
             let held: HashSet<DeliveryId> = held.into_iter().collect();
-            rows.iter().map(|r| Ok(held.contains(&r.delivery))).collect()
+            results.iter().map(|r| Ok(held.contains(&r.delivery))).collect()
         }
         Err(error) if !error.is_unavailable() && rows.len() > 1 => {
             // One bad row must not spoil its batch: each alone.
             warn!(rows = rows.len(), error = &error as &dyn std::error::Error, "deliver.record_refused");
             let mut answers = Vec::with_capacity(rows.len());
-            for row in rows {
+            for row in &rows {
                 answers.push(match context.store.record_results(std::slice::from_ref(row)).await {
                     Ok(held) => Ok(held.contains(&row.delivery)),
                     Err(error) => {
@@ -71,8 +61,31 @@ async fn record_rows(context: &Context, rows: &[AttemptResult]) -> Vec<Result<bo
         }
         Err(error) => {
             warn!(rows = rows.len(), error = &error as &dyn std::error::Error, "deliver.record_failed");
-            rows.iter().map(|_| Err(Unavailable)).collect()
+            results.iter().map(|_| Err(Unavailable)).collect()
         }
+    }
+}
+
+/// The pauses between tries to write down what must not get lost.
+struct Patience<'a> {
+    clock: &'a dyn Clock,
+    started: Duration,
+    pause: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(clock: &'a dyn Clock) -> Self {
+        Self { clock, started: clock.monotonic(), pause: Duration::from_millis(250) }
+    }
+
+    /// Waits before the next try; `false` when it is time to give up.
+    async fn wait(&mut self) -> bool {
+        if self.clock.monotonic().saturating_sub(self.started) > KEEP_TRYING {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(5));
+        true
     }
 }
 
@@ -115,13 +128,12 @@ impl Deliverer {
     }
 
     async fn record_until_it_is(&self, result: Arc<AttemptResult>) -> Option<bool> {
-        let started = self.context.clock.monotonic();
-        let mut pause = Duration::from_millis(250);
+        let mut patience = Patience::new(&*self.context.clock);
         loop {
             if let Ok(Ok(held)) = self.record.submit(result.clone()).await {
                 return Some(held);
             }
-            if self.context.clock.monotonic().saturating_sub(started) > KEEP_TRYING {
+            if !patience.wait().await {
                 let id = if let Recorded::Sent { provider_message_id, .. } = &result.result {
                     provider_message_id.as_str()
                 } else {
@@ -130,8 +142,6 @@ impl Deliverer {
                 error!(delivery = %result.delivery, attempt = %result.attempt, provider_message_id = id, "deliver.result_lost_to_reconciliation");
                 return None;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(5));
         }
     }
 
@@ -140,8 +150,14 @@ impl Deliverer {
         warn!(delivery = %result.delivery, attempt = %result.attempt, accepted, "deliver.claim_was_lost");
         metrics::counter!("waybill_late_results_total", "accepted" => if accepted { "true" } else { "false" })
             .increment(1);
-        if let Err(error) = self.context.store.record_late(std::slice::from_ref(result), accepted && overslept).await {
-            error!(delivery = %result.delivery, attempt = %result.attempt, error = &error as &dyn std::error::Error, "deliver.late_result_lost");
+        // A late acceptance is a fact that stops a second mail: it is kept as long as a result in time.
+        let mut patience = Patience::new(&*self.context.clock);
+        while let Err(error) = self.context.store.record_late(std::slice::from_ref(result), accepted && overslept).await
+        {
+            if !patience.wait().await {
+                error!(delivery = %result.delivery, attempt = %result.attempt, error = &error as &dyn std::error::Error, "deliver.late_result_lost");
+                return;
+            }
         }
     }
 

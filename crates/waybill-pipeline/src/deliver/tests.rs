@@ -1,3 +1,4 @@
+use super::statements::in_their_order;
 use super::*;
 use uuid::Uuid;
 use waybill_core::ids::AttemptId;
@@ -21,12 +22,4 @@ fn sqs_01_two_messages_of_one_delivery_in_one_claim_each_get_their_own_answer() 
     let claims = vec![(a.delivery, granted()), (b.delivery, granted()), (a.delivery, refused())];
     let answers = in_their_order(&[a, gone, b, again, gone], claims);
     assert_eq!(answers, [Some(granted()), None, Some(granted()), Some(refused()), None]);
-}
-
-/// The statement answers by delivery: the result of an attempt that overslept must not pass for its successor's.
-#[test]
-fn two_results_of_one_delivery_are_recorded_one_after_the_other() {
-    let (a, b) = (DeliveryId(Uuid::from_u128(1)), DeliveryId(Uuid::from_u128(2)));
-    assert_eq!(results::rounds(&[a, b, a, a]), [vec![0, 1], vec![2], vec![3]]);
-    assert_eq!(results::rounds(&[]), Vec::<Vec<usize>>::new());
 }

@@ -162,3 +162,66 @@ async fn a_message_that_comes_twice_at_once_is_claimed_once_and_sent() {
     assert_eq!(w.number("SELECT count(*) FROM attempts").await, 2);
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_late_result_and_that_of_the_new_claim_in_one_statement_are_told_apart() {
+    let w = World::new().await;
+    w.on_unknown("failover").await;
+    for outcome in [accepted(), accepted(), unavailable()] {
+        w.ses.then(Step::Hang(outcome));
+    }
+    w.sendgrid.script([unavailable()]);
+    let blocker = w.delivery().await;
+    let worker = w.worker();
+    w.until("its call", async || w.ses.calls().len() == 1).await;
+    let delivery = w.delivery().await;
+    w.until("the first call of ours", async || w.ses.calls().len() == 2).await;
+    w.let_claim_end(delivery).await;
+    w.round().await;
+    w.until("the second one, under a new claim", async || w.ses.calls().len() == 3).await;
+    // The result of another delivery takes long, so that both of ours meet in the next statement.
+    let held = w.hold_row(blocker).await;
+    w.ses.release();
+    w.until_blocked(1).await;
+    w.ses.release();
+    w.ses.release();
+    w.until("the new claim's pass is over", async || w.sendgrid.calls().len() == 1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    held.rollback().await.unwrap();
+    w.until_state(delivery, DeliveryState::Sent).await;
+    worker.stop().await;
+    assert_eq!(w.number("SELECT count(*) FROM late_results WHERE outcome = 'sent'").await, 1);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn pg_05_no_connection_is_held_while_providers_are_called() {
+    let w = World::new().await;
+    let recipients: Vec<String> = (0..20).map(|n| format!("r{n}@example.test")).collect();
+    let recipients: Vec<&str> = recipients.iter().map(String::as_str).collect();
+    for _ in 0..20 {
+        w.ses.then(Step::Hang(accepted()));
+    }
+    w.routed(&w.event(&recipients)).await;
+    let worker = w.worker();
+    w.until("twenty calls at once, over eight connections", async || w.ses.calls().len() == 20).await;
+    w.until("all of them are back in the pool", async || w.store.pool().num_idle() == w.store.pool().size() as usize)
+        .await;
+    for _ in 0..20 {
+        w.ses.release();
+    }
+    w.until_empty(QueueName::Delivery).await;
+    worker.stop().await;
+    assert_eq!(w.accepted().len(), 20);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_message_that_could_not_be_deleted_comes_back_and_finds_its_delivery_sent() {
+    let w = World::with(|setup| setup.settings.timings.visibility_timeout = Duration::from_millis(300)).await;
+    let delivery = w.delivery().await;
+    w.queue.fail_next_deletes(1);
+    w.work().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 0)));
+    w.check().await;
+}

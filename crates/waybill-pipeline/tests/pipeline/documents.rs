@@ -70,3 +70,101 @@ async fn a_document_too_large_for_one_provider_goes_to_the_next() {
     assert_eq!((w.ses.calls().len(), sent.len(), sent[0].attachments.len()), (1, 1, 1));
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_deadline_that_passes_fails_the_delivery_with_that_reason() {
+    // The scheduler comes first, or the renderer does, or a message does.
+    for who in ["scheduler", "renderer", "worker"] {
+        let w = with_documents().await;
+        let (job, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+        w.sql("UPDATE documents SET deadline_at = now() - interval '1 minute'", &[]).await;
+        match who {
+            "scheduler" => {
+                w.let_due(deliveries[0]).await;
+                w.round().await;
+            }
+            "renderer" => {
+                let renderers = w.renderers();
+                w.until_state(deliveries[0], DeliveryState::Failed).await;
+                renderers.stop().await;
+            }
+            _ => {
+                w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_deadline', due_at = NULL", &[]).await;
+                w.work_on(deliveries[0]).await;
+            }
+        }
+        let seen = w.see(deliveries[0]).await;
+        assert_eq!(
+            (seen.state, seen.reason, seen.dead),
+            (DeliveryState::Failed, Some(Reason::DocumentDeadline), true),
+            "{who}"
+        );
+        assert_eq!((w.dead_entries(), w.calls()), (1, (0, 0)), "{who}");
+        assert_eq!(w.alerts.of(AlertCause::DeadLetter)[0].key, "document_deadline", "{who}");
+        w.until("the job has ended", async || w.job(job).await.0 == "FAILED").await;
+        w.check().await;
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_missing_when_it_is_to_be_sent_is_rendered_again_and_no_provider_is_called_before() {
+    let w = with_documents().await;
+    let (_, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+    let renderers = w.renderers();
+    w.until("its message", async || w.queue.peek(QueueName::Delivery).len() == 1).await;
+    renderers.stop().await;
+    w.objects.remove(&w.objects.keys().remove(0));
+    w.work().await;
+    let seen = w.see(deliveries[0]).await;
+    assert_eq!((seen.state, seen.attempts, w.calls()), (DeliveryState::Retrying, 1, (0, 0)));
+    assert!(seen.detail.contains("object is not there"), "{}", seen.detail);
+    assert_eq!(w.alerts.of(AlertCause::ProviderFailing).len(), 0, "no provider's fault");
+    // Until it is there again, no attempt is used.
+    w.let_due(deliveries[0]).await;
+    w.round().await;
+    w.work().await;
+    let seen = w.see(deliveries[0]).await;
+    assert_eq!((seen.state, seen.attempts, w.calls()), (DeliveryState::Retrying, 1, (0, 0)));
+    let renderers = w.renderers();
+    w.until("the object", async || w.objects.keys().len() == 1).await;
+    renderers.stop().await;
+    w.let_due(deliveries[0]).await;
+    w.round().await;
+    w.work().await;
+    assert_eq!(w.state(deliveries[0]).await, DeliveryState::Sent);
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_job_that_needs_a_document_which_failed_before_ends_at_once_with_an_entry_and_an_alert() {
+    let w = with_documents().await;
+    let first = w.event_about("PO-1", &["ana@example.test"]);
+    w.routed(&first).await;
+    w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_render_failed', due_at = NULL", &[]).await;
+    let (job, deliveries) =
+        w.routed(&w.event_about("PO-1", &["ben@example.test", "no-longer-ascii-é@example.test"])).await;
+    let mut reasons = Vec::new();
+    for delivery in &deliveries {
+        let seen = w.see(*delivery).await;
+        assert_eq!(seen.state, DeliveryState::Failed);
+        reasons.push((seen.reason, seen.dead));
+    }
+    let expected = [(Some(Reason::DocumentRenderFailed), true), (Some(Reason::UnsupportedAddress), false)];
+    assert_eq!(reasons, expected);
+    assert_eq!(w.dead_entries(), 1, "the operator's copy of the dead letter");
+    assert_eq!(w.alerts.of(AlertCause::DeadLetter).len(), 1);
+    assert_eq!(w.job(job).await.0, "FAILED");
+    w.check().await;
+}
+
+#[tokio::test]
+async fn deliveries_of_a_failed_document_whose_process_died_before_it_told_them_end_in_one_round() {
+    let w = with_documents().await;
+    let delivery = w.delivery().await;
+    w.sql("UPDATE documents SET state = 'FAILED', reason = 'document_render_failed', due_at = NULL", &[]).await;
+    w.round().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.reason, seen.dead), (DeliveryState::Failed, Some(Reason::DocumentRenderFailed), true));
+    assert_eq!((w.dead_entries(), w.alerts.of(AlertCause::DeadLetter).len()), (1, 1));
+    w.check().await;
+}

@@ -212,3 +212,17 @@ async fn duplicates_of_a_main_message_decide_nothing_twice() {
     assert_eq!(w.accepted().len(), 10);
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_job_row_that_can_t_be_read_hurts_only_itself() {
+    let w = World::new().await;
+    let (good, bad) = (w.accept(&w.event(&TEN)).await, w.accept(&w.event(&TEN)).await);
+    w.published().await;
+    w.sql("ALTER TABLE jobs DROP CONSTRAINT jobs_state_check, DROP CONSTRAINT jobs_pending_is_due", &[]).await;
+    w.sql("UPDATE jobs SET state = 'ARCHIVED' WHERE id = $1", &[bad.0]).await;
+    let router = w.router();
+    w.until("the good one is routed", async || w.job(good).await.0 == "ROUTED").await;
+    w.until("its message is deleted", async || w.queue.peek(QueueName::Main).len() == 1).await;
+    router.stop().await;
+    assert_eq!(w.deliveries(good).await.len(), 10);
+}

@@ -130,3 +130,16 @@ async fn many_schedulers_share_the_rows() {
     assert_eq!(w.accepted().len(), 20);
     w.check().await;
 }
+
+#[tokio::test]
+async fn a_step_of_a_round_that_fails_does_not_keep_the_others_from_their_rows() {
+    let w = World::new().await;
+    let delivery = w.delivery().await;
+    w.lose_messages(QueueName::Delivery).await;
+    w.let_due(delivery).await;
+    // The first steps can't do their work: a table that a migration holds, say, or one bad row.
+    w.sql("ALTER TABLE outbox RENAME COLUMN publish_after TO published_after", &[]).await;
+    w.sql("ALTER TABLE provider_events RENAME COLUMN settled_at TO done_at", &[]).await;
+    assert!(scheduler::run_once(&w.context, 1).await.is_err(), "it is told");
+    assert_eq!(w.queue.peek(QueueName::Delivery).len(), 1);
+}

@@ -153,7 +153,7 @@ async fn a_pending_job_is_cancelled_at_once_and_no_router_takes_it_up() {
     let job = accepted(&store, tenant).await;
     let none = CancelSummary { cancelled: 0, already_final: 0, in_progress: 0 };
     assert_eq!(store.cancel_job(tenant, job).await.unwrap(), Some(none));
-    assert_eq!(store.record_routing(&[routed(tenant, job, 2, None)], &routing_options()).await.unwrap(), []);
+    assert_eq!(store.record_routing(&[routed(tenant, job, 2, None)], &routing_options()).await.unwrap().jobs, []);
     let view = store.find_job(Some(tenant), job).await.unwrap().unwrap();
     assert_eq!((view.status, view.reason), (JobState::Cancelled, Some(Reason::Cancelled)));
     assert_eq!(store.cancel_job(tenant, job).await.unwrap(), Some(none));

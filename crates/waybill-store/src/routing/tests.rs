@@ -3,7 +3,7 @@ use crate::testing::*;
 use waybill_core::state::DeliveryState;
 
 async fn record(store: &Store, job: &RoutedJob) -> Vec<JobId> {
-    store.record_routing(std::slice::from_ref(job), &routing_options()).await.unwrap()
+    store.record_routing(std::slice::from_ref(job), &routing_options()).await.unwrap().jobs
 }
 
 /// Inserts the document by hand, in the given state, and returns its id.
@@ -38,7 +38,7 @@ async fn a_slice_of_decisions_is_one_round_trip() {
         jobs.push(routed(tenant, accepted(&store, tenant).await, 3, (n < 5).then(|| planned_document("PO-1"))));
     }
     let before = store.statements();
-    let mut moved = store.record_routing(&jobs, &routing_options()).await.unwrap();
+    let mut moved = store.record_routing(&jobs, &routing_options()).await.unwrap().jobs;
     assert_eq!(store.statements() - before, 1);
     moved.sort_unstable();
     assert_eq!(moved, jobs.iter().map(|j| j.job).collect::<Vec<_>>());
@@ -91,7 +91,7 @@ async fn of_two_routers_with_the_same_jobs_one_decides() {
         b.reverse();
         let options = routing_options();
         let (left, right) = tokio::join!(store.record_routing(&a, &options), store.record_routing(&b, &options));
-        let (left, right) = (left.unwrap(), right.unwrap());
+        let (left, right) = (left.unwrap().jobs, right.unwrap().jobs);
         assert_eq!(left.len() + right.len(), 4);
         for job in &a {
             let count = store.list_deliveries(job.job, None, 100).await.unwrap().len();
@@ -247,7 +247,7 @@ async fn ten_thousand_recipients_are_one_decision_and_are_listed_in_pages() {
     let last = routed(tenant, accepted(&store, tenant).await, 1, None);
     document(&mut store.pool().acquire().await.unwrap(), &big, "READY").await;
     let before = store.statements();
-    let moved = store.record_routing(&[small, big.clone(), last], &routing_options()).await.unwrap();
+    let moved = store.record_routing(&[small, big.clone(), last], &routing_options()).await.unwrap().jobs;
     assert_eq!((moved.len(), store.statements() - before), (3, 3));
     let (mut pages, mut seen, mut after) = (0, Vec::new(), None);
     while pages < 20 {
