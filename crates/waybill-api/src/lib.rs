@@ -37,6 +37,7 @@ pub mod service;
 pub mod views;
 
 mod state;
+mod watched;
 
 pub use openapi::{document, ops_router, router};
 pub use serve::{ServeOptions, Served, Shutdown, serve};

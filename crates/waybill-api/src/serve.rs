@@ -5,6 +5,7 @@
 //! 2. The drain delay is over: the listener closes, idle connections close, requests in flight finish.
 //! 3. `hard` is cancelled (at any time): what is left is cut.
 
+use crate::watched::Watched;
 use axum::{Router, body::Body};
 use hyper::{
     Request,
@@ -144,8 +145,12 @@ impl Server {
         let service = service_fn(|request: Request<Incoming>| {
             let (router, soft) = (self.router.clone(), self.soft.clone());
             async move {
-                let mut response = router.oneshot(request.map(Body::new)).await?;
-                if soft.is_cancelled() {
+                let (head, body) = request.into_parts();
+                let (body, read_to_end) = Watched::new(body);
+                let mut response = router.oneshot(Request::from_parts(head, Body::new(body))).await?;
+                // What is left of a body is thrown away, and the connection with it. A client that is not told would send its next
+                // request into it.
+                if soft.is_cancelled() || !read_to_end.get() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, std::convert::Infallible>(response)

@@ -150,7 +150,7 @@ impl Bench<'_> {
         if let Some(seen) = &seen {
             eprintln!("{}", statements::table(seen, wanted));
         }
-        let calls = seen.map(|seen| seen.iter().map(|statement| statement.calls).sum::<u64>() as f64);
+        let calls = seen.map(|seen| statements::calls(&seen) as f64);
         let counted = Counted::new(wanted, &cost, calls, per_second(wanted, last - started));
         say(&format!("{}: {counted}", load.phase));
         Ok(counted)

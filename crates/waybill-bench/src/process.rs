@@ -43,6 +43,7 @@ impl Waybill {
             ("WAYBILL_OPS_LISTEN", &world.ops.to_string()),
             ("WAYBILL_PROVIDERS", providers),
             ("AWS_ENDPOINT_URL_SESV2", &world.sink_url),
+            ("AWS_REGION", "eu-central-1"),
             ("AWS_ACCESS_KEY_ID", "bench"),
             ("AWS_SECRET_ACCESS_KEY", "bench"),
             ("WAYBILL_SENDGRID_BASE_URL", &world.sink_url),

@@ -11,6 +11,8 @@ use crate::world::World;
 pub(crate) struct Statement {
     pub(crate) calls: u64,
     pub(crate) rows: u64,
+    /// Of the local queue, which stands for SQS: shown, and not counted.
+    pub(crate) queue: bool,
     /// One line.
     pub(crate) text: String,
 }
@@ -28,7 +30,7 @@ pub(crate) async fn forget(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The process's statements since [`forget`], most frequent first; those of the local queue, which stands for SQS, and our own apart.
+/// The process's statements since [`forget`], most frequent first; our own are left out.
 pub(crate) async fn seen(world: &World) -> Result<Vec<Statement>> {
     let rows: Vec<(i64, i64, String)> = sqlx::query_as(
         "/* bench */ SELECT calls, rows, query FROM pg_stat_statements
@@ -36,27 +38,32 @@ pub(crate) async fn seen(world: &World) -> Result<Vec<Statement>> {
     )
     .fetch_all(world.store.pool())
     .await?;
-    let statement = |(calls, rows, text): (i64, i64, String)| Statement {
-        calls: calls.unsigned_abs(),
-        rows: rows.unsigned_abs(),
-        text: text.split_whitespace().collect::<Vec<_>>().join(" "),
-    };
-    Ok(rows.into_iter().map(statement).filter(|found| counts(&found.text)).collect())
+    Ok(rows.into_iter().filter_map(statement).collect())
 }
 
-/// Ours: `bench`, the view itself. The queue's: its table, its notifications.
-fn counts(text: &str) -> bool {
-    !["/* bench */", "pg_stat_statements", "queue_messages", "pg_notify", "LISTEN"]
-        .iter()
-        .any(|part| text.contains(part))
+/// `None` for the bench's own.
+fn statement((calls, rows, text): (i64, i64, String)) -> Option<Statement> {
+    let mentions = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    let queue = mentions(&["queue_messages", "pg_notify", "LISTEN"]);
+    let ours = mentions(&["/* bench */", "pg_stat_statements"]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!ours).then(|| Statement { calls: calls.unsigned_abs(), rows: rows.unsigned_abs(), queue, text })
+}
+
+/// Round trips, those of the queue apart.
+pub(crate) fn calls(statements: &[Statement]) -> u64 {
+    statements.iter().filter(|statement| !statement.queue).map(|statement| statement.calls).sum()
 }
 
 /// A table for people: calls and rows per delivery.
 pub(crate) fn table(statements: &[Statement], deliveries: u64) -> String {
     let per = |count: u64| count as f64 / deliveries.max(1) as f64;
-    let line = |s: &Statement| format!("   {:>7.4} {:>7.3}  {}", per(s.calls), per(s.rows), short(&s.text));
+    let line = |s: &Statement| {
+        let queue = if s.queue { "queue" } else { "" };
+        format!("   {:>7.4} {:>7.3} {queue:5} {}", per(s.calls), per(s.rows), short(&s.text))
+    };
     let lines: Vec<String> = statements.iter().filter(|s| per(s.calls) >= 0.001).map(line).collect();
-    format!("     calls    rows  per delivery, as PostgreSQL saw them\n{}", lines.join("\n"))
+    format!("     calls    rows       per delivery, as PostgreSQL saw them\n{}", lines.join("\n"))
 }
 
 fn short(text: &str) -> String {
@@ -67,20 +74,25 @@ fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn seen(text: &str, calls: i64, rows: i64) -> Option<Statement> {
+        statement((calls, rows, text.to_owned()))
+    }
+
     #[test]
-    fn the_queue_and_the_bench_are_not_counted() {
-        assert!(counts("INSERT INTO jobs SELECT $1"));
-        assert!(counts("BEGIN"));
-        assert!(!counts("DELETE FROM queue_messages WHERE queue = $1"));
-        assert!(!counts("/* bench */ SELECT count(*) FROM deliveries"));
-        assert!(!counts("SELECT pg_notify($1, $2)"));
+    fn the_queue_is_shown_and_not_counted_and_the_bench_is_neither() {
+        assert_eq!(seen("/* bench */ SELECT count(*) FROM deliveries", 1, 1), None);
+        let all = [
+            seen("INSERT INTO jobs\n  SELECT $1", 5, 5),
+            seen("BEGIN", 2, 0),
+            seen("DELETE FROM queue_messages WHERE queue = $1", 10, 100),
+            seen("SELECT pg_notify($1, $2)", 10, 0),
+        ];
+        assert_eq!(calls(&all.into_iter().flatten().collect::<Vec<_>>()), 7);
     }
 
     #[test]
     fn the_table_is_per_delivery() {
-        let statement = Statement { calls: 50, rows: 500, text: "SELECT 1".into() };
-        let rare = Statement { calls: 0, rows: 0, text: "rare".into() };
-        let table = table(&[statement, rare], 500);
+        let table = table(&[seen("SELECT 1", 50, 500).unwrap(), seen("rare", 0, 0).unwrap()], 500);
         assert!(table.contains("0.1000") && table.contains("1.000") && !table.contains("rare"), "{table}");
     }
 }

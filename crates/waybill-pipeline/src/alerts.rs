@@ -63,6 +63,13 @@ impl Alerter {
         }
     }
 
+    /// Deliveries that nobody sends again until a person says so. They ring at once, and again each day.
+    pub(crate) async fn held(&self, deliveries: usize) {
+        let message = format!("{deliveries} delivery(ies) with an unknown outcome are held for a person's decision");
+        let command = "waybill jobs list --status ROUTED".into();
+        self.raise(AlertCause::RowsStuck, "UNKNOWN held", deliveries as u64, message, command).await;
+    }
+
     /// Follows a provider's outcomes: an account that can't send rings at once, other failures after several in a row.
     pub async fn provider_outcome(&self, provider: &'static str, outcome: &Outcome) {
         metrics::counter!("waybill_provider_calls_total", "provider" => provider, "outcome" => outcome.as_str())

@@ -3,7 +3,8 @@
 //! No timer: an idle system adds no delay, a busy one forms batches by itself, and each request gets its own answer. This is where
 //! Waybill's speed comes from, since the expensive things are round trips and commits.
 
-use std::{future::Future, sync::Arc};
+use futures::FutureExt as _;
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// A handle to a running batcher; clones share it. The lanes end when the last handle is dropped.
@@ -89,9 +90,17 @@ where
                 answers.push(answer);
             }
         }
-        for (sender, answer) in answers.into_iter().zip(run(requests).await) {
-            // The caller may have gone away; its request was carried out all the same.
-            let _ = sender.send(answer);
+        // A batch that panics loses its own answers and not the lane: a process without it would go on receiving and do nothing. Nothing
+        // of the batch is looked at again, so there is no half-done state to trip over.
+        let batch = AssertUnwindSafe(async { run(requests).await }).catch_unwind().await;
+        match batch {
+            Ok(done) => {
+                for (sender, answer) in answers.into_iter().zip(done) {
+                    // The caller may have gone away; its request was carried out all the same.
+                    let _ = sender.send(answer);
+                }
+            }
+            Err(_) => tracing::error!(requests = answers.len(), "batcher.batch_panicked"),
         }
     }
 }
@@ -131,6 +140,21 @@ mod tests {
         let answers = batcher.submit_all((0..25).collect()).await;
         assert_eq!(answers.len(), 25);
         assert!(batches.load(Ordering::Relaxed) >= 3);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_panics_loses_its_own_answers_and_the_next_one_runs() {
+        let batcher: Batcher<u8, u8> = Batcher::spawn(10, 1, |requests: Vec<u8>| {
+            assert!(!requests.contains(&1), "before its first await");
+            async move {
+                assert!(!requests.contains(&2), "and within it");
+                requests
+            }
+        });
+        for bad in [1, 2] {
+            assert_eq!(batcher.submit(bad).await, Err(BatchLost));
+        }
+        assert_eq!(batcher.submit(3).await, Ok(3));
     }
 
     #[tokio::test]

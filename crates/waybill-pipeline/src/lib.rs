@@ -14,6 +14,8 @@
 //!
 //! A process runs any set of roles over one [`context::Context`]; any number of processes may run the same role.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests run on the real clock"))]
+
 pub mod accept;
 pub mod alerts;
 pub mod batcher;

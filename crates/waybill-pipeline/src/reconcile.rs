@@ -29,6 +29,10 @@ pub(crate) async fn expire_claims(context: &Context) -> Result<(), StoreError> {
         let moved = context.store.expire_claims(&decisions, max_crashes).await?;
         warn!(claims = moved.len(), "reconcile.claims_expired");
         metrics::counter!("waybill_claims_expired_total").increment(moved.len() as u64);
+        let held = decisions.iter().filter(|d| d.policy == OnUnknown::Hold && moved.contains(&d.delivery)).count();
+        if held > 0 {
+            context.alerts.held(held).await;
+        }
         let failing = |(claim, decision): &(&ExpiredClaim, &ExpireDecision)| {
             decision.policy == OnUnknown::Failover
                 && claim.crashes + 1 >= max_crashes

@@ -167,15 +167,14 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     if !finished.is_empty() {
         warn!(jobs = finished.len(), "router.unknown_jobs");
     }
-    let (readable, unreadable): (Vec<_>, Vec<_>) =
-        jobs.iter().filter(|job| job.state == JobState::Pending).partition(|job| job.unreadable_route.is_none());
-    let decided: Vec<RoutedJob> = readable.into_iter().map(|job| decide(context, job)).collect();
+    let undecidable: HashSet<JobId> = jobs.iter().filter(|job| is_undecidable(job)).map(|job| job.job).collect();
+    let decided: Vec<RoutedJob> = jobs
+        .iter()
+        .filter(|job| job.state == JobState::Pending && !undecidable.contains(&job.job))
+        .map(|job| decide(context, job))
+        .collect();
     let mut failed = record(context, &decided).await?;
-    // A route that this build can't read (a newer one wrote it) must not be passed over in silence: its jobs wait for who can.
-    for job in unreadable {
-        error!(job = %job.job, problem = job.unreadable_route, "router.route_unreadable");
-        failed.insert(job.job);
-    }
+    failed.extend(undecidable);
     let sendable: Vec<JobId> = jobs.iter().map(|job| job.job).filter(|job| !failed.contains(job)).collect();
     if decided.iter().any(|job| !job.plan.documents.is_empty()) {
         context.documents_bell.notify_waiters();
@@ -188,6 +187,14 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     }
     finished.extend(sendable.into_iter().filter(|job| !unsent.contains(job)));
     Ok(finished)
+}
+
+/// A route that a newer build wrote: whoever decides without it loses its recipients for good. The message comes back, and the job stays
+/// PENDING until a process that can read all of its routes takes it.
+fn is_undecidable(job: &RoutableJob) -> bool {
+    let Some(route) = job.unreadable_route.as_deref().filter(|_| job.state == JobState::Pending) else { return false };
+    error!(job = %job.job, route, "router.unreadable_route");
+    true
 }
 
 fn decide(context: &Context, job: &RoutableJob) -> RoutedJob {

@@ -15,23 +15,37 @@ use crate::{
 use futures::future::BoxFuture;
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
-use waybill_core::{ports::AlertCause, state::Reason};
-use waybill_store::{FinalMove, MoveRequest, StoreError};
+use waybill_core::{
+    ports::AlertCause,
+    state::{DeliveryState, Reason},
+};
+use waybill_store::{FinalMove, MoveRequest, Released, StoreError};
 
 /// Rows taken at a time, per kind.
 const LIMIT: i64 = 500;
 /// Slow chores (expired idempotency keys, job states, alerts on what is stuck) run once in this many rounds.
 const CHORES_EVERY: u64 = 10;
 
+/// After an outage of the database claims are not taken away for so long: workers that hold an answer in memory record it first. Twice
+/// the longest pause between their tries.
+const AFTER_OUTAGE: Duration = Duration::from_secs(10);
+/// Slices of due deliveries in one round: a backlog must not keep the round from claims and reconcile windows.
+const RELEASES: usize = 20;
+/// Queued again so often without being taken, a delivery is something for people to look at.
+const AGAIN_AND_AGAIN: u32 = 3;
+
 /// Runs rounds until `life` stops.
 pub async fn run(context: Arc<Context>, life: Lifecycle) {
     let mut round = 0;
+    let mut workers_first = Duration::ZERO;
     while !life.stopping() {
+        let expire = context.clock.monotonic() >= workers_first;
         // Other errors are logged with their step.
-        if let Err(error) = run_once(&context, round).await
+        if let Err(error) = steps(&context, round, expire).await
             && error.is_unavailable()
         {
             warn!(error = &error as &dyn std::error::Error, "scheduler.round_failed");
+            workers_first = context.clock.monotonic() + AFTER_OUTAGE;
         }
         round += 1;
         life.pause(context.settings.sweep_interval).await;
@@ -44,10 +58,15 @@ pub async fn run(context: Arc<Context>, life: Lifecycle) {
 /// # Errors
 /// [`StoreError`] of the last step that failed.
 pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
+    steps(context, round, true).await
+}
+
+async fn steps(context: &Context, round: u64, expire: bool) -> Result<(), StoreError> {
+    let expire_claims = async { if expire { reconcile::expire_claims(context).await } else { Ok(()) } };
     let steps: [(&str, BoxFuture<'_, Result<(), StoreError>>); 8] = [
         ("relay", Box::pin(async { relay::run_once(context).await.map(drop) })),
         ("requeue_jobs", Box::pin(requeue_jobs(context))),
-        ("expire_claims", Box::pin(reconcile::expire_claims(context))),
+        ("expire_claims", Box::pin(expire_claims)),
         ("close_windows", Box::pin(reconcile::close_windows(context))),
         ("settle_feedback", Box::pin(feedback::settle(context))),
         ("release_due", Box::pin(release_due(context))),
@@ -70,25 +89,38 @@ pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
 
 /// Deliveries whose retry is due, and those whose queue message nobody took for too long.
 async fn release_due(context: &Context) -> Result<(), StoreError> {
-    loop {
+    let mut lost = 0;
+    for _ in 0..RELEASES {
         let released = context.store.release_due(LIMIT, context.settings.timings.requeue_after).await?;
         let deliveries: Vec<_> = released.iter().map(|r| (r.tenant, r.delivery)).collect();
         send_delivery_messages(context, &deliveries).await;
-        let lost = released.iter().filter(|r| r.requeued_before > 2).count();
-        if lost > 0 {
-            warn!(deliveries = lost, "scheduler.deliveries_queued_again_and_again");
-        }
+        // Each retry of a RETRYING one is queued as well, as it should be.
+        let again = |r: &&Released| r.requeued_before >= AGAIN_AND_AGAIN && r.state != DeliveryState::Retrying;
+        lost += released.iter().filter(again).count();
         if released.len() < LIMIT as usize {
-            return Ok(());
+            break;
         }
     }
+    if lost > 0 {
+        // Its due_at moves each time, so that it is never overdue: without this nobody would hear of it.
+        let message = format!("{lost} delivery(ies) were queued {AGAIN_AND_AGAIN} times and nobody finished them");
+        queued_again(context, "deliveries queued again", lost, message).await;
+    }
+    Ok(())
+}
+
+async fn queued_again(context: &Context, key: &str, rows: usize, message: String) {
+    warn!(rows, key, "scheduler.queued_again");
+    context.alerts.raise(AlertCause::RowsStuck, key, rows as u64, message, "waybill queues".into()).await;
 }
 
 /// Jobs that were published and never routed: their message was lost or is stuck.
 async fn requeue_jobs(context: &Context) -> Result<(), StoreError> {
     let due = context.store.release_due_jobs(LIMIT, context.settings.timings.requeue_after).await?;
     if !due.is_empty() {
-        warn!(jobs = due.len(), "scheduler.jobs_queued_again");
+        let after = context.settings.timings.requeue_after.as_secs();
+        let message = format!("{} job(s) were not routed within {after} s and are queued again", due.len());
+        queued_again(context, "jobs queued again", due.len(), message).await;
         let jobs: Vec<_> = due.into_iter().map(|(job, tenant)| (tenant, job)).collect();
         publish(context, &jobs).await;
     }
@@ -132,17 +164,7 @@ async fn chores(context: &Context, round: u64) -> Result<(), StoreError> {
     }
     let held = context.store.remind_of_held(LIMIT).await?;
     if !held.is_empty() {
-        let message = format!("{} delivery(ies) with an unknown outcome are held for a person's decision", held.len());
-        context
-            .alerts
-            .raise(
-                AlertCause::RowsStuck,
-                "UNKNOWN held",
-                held.len() as u64,
-                message,
-                "waybill jobs list --status ROUTED".into(),
-            )
-            .await;
+        context.alerts.held(held.len()).await;
     }
     for stuck in context.store.stuck_counts(context.settings.stuck_after).await? {
         metrics::gauge!("waybill_rows_stuck", "state" => stuck.state.clone()).set(stuck.count as f64);

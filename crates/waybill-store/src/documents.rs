@@ -200,4 +200,23 @@ impl Store {
         .await?;
         Ok(failed.into_iter().map(DocumentId).collect())
     }
+
+    /// PENDING again, with counts at zero and a new deadline, if it is READY: its object is gone (a retention rule, a lost disk). Who
+    /// needs it waits for it. Returns whether it was.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn render_again(&self, id: DocumentId, deadline: Duration) -> Result<bool, StoreError> {
+        let done = sqlx::query!(
+            "UPDATE documents
+             SET state = 'PENDING', attempts = 0, reason = NULL, detail = 'its object was gone', size_bytes = NULL, sha256 = NULL,
+                 due_at = now(), deadline_at = now() + $2::float8 * interval '1 second', updated_at = now()
+             WHERE id = $1 AND state = 'READY'",
+            id.0,
+            seconds(deadline)
+        )
+        .execute(self.db())
+        .await?;
+        Ok(done.rows_affected() == 1)
+    }
 }

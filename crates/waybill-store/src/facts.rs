@@ -98,6 +98,19 @@ impl Store {
         Ok(sent.into_iter().map(DeliveryId).collect())
     }
 
+    /// [`Store::settle_unknown_by_events`] after a commit. Its failure must not pass for a failure of what was committed: the caller would
+    /// try again, find its claims gone and take its own results for late ones. Nothing is lost: the events are still unsettled, and
+    /// [`Store::settle_feedback`] finds them.
+    pub(crate) async fn settle_if_possible(&self, deliveries: &[DeliveryId]) {
+        if let Err(error) = self.settle_unknown_by_events(deliveries).await {
+            tracing::warn!(
+                rows = deliveries.len(),
+                error = &error as &dyn std::error::Error,
+                "store.settle_left_to_sweeper"
+            );
+        }
+    }
+
     /// Makes deliveries SENT of which a provider event says that the provider has them: those in UNKNOWN, and every other one that
     /// we believe not to be sent and that is not under way at this moment. Returns them.
     ///

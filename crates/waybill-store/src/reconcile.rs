@@ -194,7 +194,7 @@ impl Store {
         .fetch_all(self.db())
         .await?;
         let moved: Vec<DeliveryId> = moved.into_iter().map(DeliveryId).collect();
-        self.settle_unknown_by_events(&moved).await?;
+        self.settle_if_possible(&moved).await;
         Ok(moved)
     }
 }

@@ -217,7 +217,7 @@ impl Store {
             .filter(|r| !matches!(r.result, Recorded::Sent { .. }) && recorded.contains(&r.delivery))
             .map(|r| r.delivery)
             .collect();
-        self.settle_unknown_by_events(&doubtful).await?;
+        self.settle_if_possible(&doubtful).await;
         Ok(recorded)
     }
 

@@ -16,6 +16,9 @@ use waybill_pipeline::{
     deliver, documents, router, scheduler,
 };
 
+/// What roles get after `hard` for their last words.
+const AFTER_HARD: Duration = Duration::from_millis(500);
+
 /// Which roles a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Roles {
@@ -75,7 +78,7 @@ pub(crate) async fn bind(address: &str, variable: &str) -> anyhow::Result<TcpLis
     })
 }
 
-/// The first SIGTERM or Ctrl-C stops softly; `hard` follows after `timeout`, or at a second signal.
+/// The first SIGTERM or Ctrl-C stops softly (or `soft` was cancelled by somebody else); `hard` follows after `timeout`, or at a second signal.
 pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
     let life = life.clone();
     tokio::spawn(async move {
@@ -85,7 +88,8 @@ pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
             error!("waybill.no_signal_handlers");
             return;
         };
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        // A role that ended by itself stops the others as a signal does.
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, () = life.soft.cancelled() => {} }
         info!("waybill.stopping");
         life.soft.cancel();
         tokio::select! {
@@ -126,19 +130,35 @@ pub(crate) async fn run(
         ));
     }
     spawn_roles(&mut tasks, &context, roles, &life);
-    let mut code = ExitCode::SUCCESS;
-    while let Some(ended) = tasks.join_next().await {
+    let good = until_they_end(&mut tasks, &life).await;
+    info!("waybill.stopped");
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Waits for all roles; for those that hear of `hard` and say so, a moment longer than that. Returns whether all ended in time and none by
+/// itself. A role in the middle of a statement that the database never answers must not keep the process.
+async fn until_they_end(tasks: &mut tokio::task::JoinSet<()>, life: &Lifecycle) -> bool {
+    let mut good = true;
+    let cut = async {
+        life.hard.cancelled().await;
+        tokio::time::sleep(AFTER_HARD).await;
+    };
+    tokio::pin!(cut);
+    loop {
+        let ended = tokio::select! {
+            ended = tasks.join_next() => ended,
+            () = &mut cut => {
+                warn!(roles = tasks.len(), "waybill.roles_cut");
+                return false;
+            }
+        };
+        let Some(ended) = ended else { return good && !life.hard.is_cancelled() };
         if !life.stopping() || ended.is_err() {
             error!(panicked = ended.is_err(), "waybill.role_ended_by_itself");
-            code = ExitCode::FAILURE;
+            good = false;
             life.soft.cancel();
         }
     }
-    if life.hard.is_cancelled() {
-        code = ExitCode::FAILURE;
-    }
-    info!("waybill.stopped");
-    Ok(code)
 }
 
 fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, roles: Roles, life: &Lifecycle) {
@@ -185,5 +205,42 @@ async fn serve(listener: TcpListener, router: axum::Router, config: ApiConfig, l
     let served = waybill_api::serve(listener, router, shutdown, waybill_api::ServeOptions::default()).await;
     if served.cut > 0 {
         warn!(connections = served.cut, "api.connections_cut");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_role_that_never_ends_does_not_keep_the_process() {
+        let (life, mut tasks) = (Lifecycle::default(), tokio::task::JoinSet::new());
+        tasks.spawn(std::future::pending());
+        let soft = life.soft.clone();
+        tasks.spawn(async move { soft.cancelled().await });
+        let stop = life.clone();
+        tokio::spawn(async move {
+            stop.soft.cancel();
+            tokio::time::sleep(Duration::from_secs(22)).await;
+            stop.hard.cancel();
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(23), until_they_end(&mut tasks, &life)).await;
+        assert_eq!(ended, Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn roles_that_end_when_they_are_asked_are_a_success_and_one_that_ends_by_itself_is_not() {
+        for (by_itself, good) in [(false, true), (true, false)] {
+            let (life, mut tasks) = (Lifecycle::default(), tokio::task::JoinSet::new());
+            let soft = life.soft.clone();
+            tasks.spawn(async move { soft.cancelled().await });
+            if by_itself {
+                tasks.spawn(async {});
+            } else {
+                life.soft.cancel();
+            }
+            assert_eq!(until_they_end(&mut tasks, &life).await, good);
+            assert!(life.stopping());
+        }
     }
 }

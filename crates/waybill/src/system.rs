@@ -1,18 +1,27 @@
 //! The real clock and the real dice. The only place that asks the system for either.
 
 use chrono::{DateTime, Utc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::clock::{Chance, Clock};
 
+/// `monotonic` goes on while the machine sleeps: a process that wakes up has to see that its claims are over. `Instant` stands still
+/// then (clock_gettime(2): CLOCK_MONOTONIC does not count suspended time, CLOCK_BOOTTIME does).
 pub(crate) struct SystemClock {
-    started: Instant,
+    #[cfg(not(target_os = "linux"))]
+    started: std::time::Instant,
 }
 
 impl SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the adapter of the Clock port")]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(clippy::disallowed_methods, reason = "this is the adapter of the Clock port")
+    )]
     pub(crate) fn new() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            #[cfg(not(target_os = "linux"))]
+            started: std::time::Instant::now(),
+        }
     }
 }
 
@@ -22,6 +31,13 @@ impl Clock for SystemClock {
         Utc::now()
     }
 
+    #[cfg(target_os = "linux")]
+    fn monotonic(&self) -> Duration {
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::new(since_boot.tv_sec.unsigned_abs(), u32::try_from(since_boot.tv_nsec).unwrap_or_default())
+    }
+
+    #[cfg(not(target_os = "linux"))]
     fn monotonic(&self) -> Duration {
         self.started.elapsed()
     }
@@ -50,6 +66,21 @@ impl Chance for SystemChance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_monotonic_clock_goes_on() {
+        let clock = SystemClock::new();
+        let before = clock.monotonic();
+        std::thread::sleep(Duration::from_millis(20));
+        let passed = clock.monotonic() - before;
+        assert!(passed >= Duration::from_millis(20) && passed < Duration::from_secs(10), "{passed:?}");
+        #[cfg(target_os = "linux")]
+        {
+            let uptime: f64 =
+                std::fs::read_to_string("/proc/uptime").unwrap().split(' ').next().unwrap().parse().unwrap();
+            assert!((clock.monotonic().as_secs_f64() - uptime).abs() < 10.0, "not the time since boot");
+        }
+    }
 
     #[test]
     fn units_fill_their_interval() {

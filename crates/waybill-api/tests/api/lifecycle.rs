@@ -171,3 +171,30 @@ async fn silent_and_dawdling_connections_are_closed_and_the_number_of_connection
     dawdling.write_all(b"GET /healthz HTTP/1.1\r\nhost:").await.unwrap();
     assert!(!read_to_end(&mut dawdling).await.contains("200"));
 }
+
+/// An answer that comes before the body was read ends the connection: the rest of the body is thrown away, and so would be the next
+/// request. Whoever keeps connections in a pool has to be told (RFC 9112 section 9.6).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_02_an_answer_before_the_body_was_read_says_that_the_connection_closes() {
+    let server = start(Duration::ZERO, ServeOptions::default()).await;
+    let refused = "POST /events HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\n\r\n";
+    for body_comes_with_the_head in [false, true] {
+        let mut stream = server.connect().await;
+        let text = if body_comes_with_the_head { format!("{refused}12345") } else { refused.to_owned() };
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let answer = read_some(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert_eq!(read_to_end(&mut stream).await, "");
+    }
+    // Whatever was read as a whole leaves the connection as it was.
+    let (head, body) = head("whole");
+    let mut stream = server.connect().await;
+    for status in ["202", "202"] {
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let answer = read_some(&mut stream).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && !answer.contains("connection: close"), "{answer}");
+    }
+    let empty = request(&mut stream, "/readyz").await;
+    assert!(empty.starts_with("HTTP/1.1 200") && !empty.contains("connection: close"), "{empty}");
+}

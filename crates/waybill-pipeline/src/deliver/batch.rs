@@ -1,6 +1,6 @@
 //! One received batch on its way to the providers.
 
-use super::{ContentKey, Deliverer, Unavailable, pass::Granted};
+use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::router::{NEWER_DELAY, dead_letter_message};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
@@ -8,16 +8,10 @@ use tracing::{debug, warn};
 use waybill_core::{
     ids::{AttemptId, DeliveryId},
     message::{DeliveryMessage, Parsed, parse},
-    ports::{LockAnswer, LockRequest, QueueName, Receipt, ReceivedMessage},
+    ports::{LockAnswer, LockRequest, QueueName, ReceivedMessage},
     state::{DocumentState, Reason},
 };
 use waybill_store::{Claim, ClaimRequest, Content, FinalMove, LoadedDelivery, MoveRequest};
-
-/// A message on its way, with the permit that it holds until it is done.
-pub(super) struct Ticket {
-    receipts: Vec<Receipt>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
 
 type Tickets = HashMap<DeliveryId, Ticket>;
 
@@ -216,7 +210,9 @@ impl Deliverer {
                         token: request.token,
                         attempt: request.attempt,
                         attempts,
-                        position,
+                        // Behind the last provider stands only what a person sends again, or what outlived its list of providers. A pass
+                        // that calls nobody would count as one that everybody refused.
+                        position: if position < self.context.providers.len() { position } else { 0 },
                         until: asked + self.context.settings.timings.claim_ttl,
                     };
                     let (worker, stopping) = (self.clone(), stopping.clone());

@@ -1,6 +1,6 @@
 //! The mail of one delivery.
 
-use super::{Deliverer, pass::Granted};
+use super::{Deliverer, Granted};
 use bytes::Bytes;
 use std::sync::Arc;
 use waybill_core::{
@@ -73,11 +73,12 @@ impl Deliverer {
     ) -> Result<Attachment, NoMail> {
         let job = delivery.job.to_string();
         let filename = document_filename(&document.document_type, content.subject.as_deref().unwrap_or(&job));
-        let bytes = self.document_bytes(&document.object_key).await?;
+        let bytes = self.document_bytes(document).await?;
         Ok(Attachment { filename, content_type: "application/pdf", bytes })
     }
 
-    async fn document_bytes(&self, key: &str) -> Result<Bytes, NoMail> {
+    async fn document_bytes(&self, document: &LoadedDocument) -> Result<Bytes, NoMail> {
+        let key = document.object_key.as_str();
         if let Some(bytes) = self.recent_documents.get(&key.to_owned()) {
             return Ok(bytes);
         }
@@ -86,9 +87,29 @@ impl Deliverer {
                 self.recent_documents.put(key.to_owned(), bytes.clone(), bytes.len());
                 Ok(bytes)
             }
-            Ok(None) => Err(NoMail::Later("the document's row says READY and its object is not there".into())),
+            Ok(None) => {
+                self.render_again(document).await;
+                Err(NoMail::Later(
+                    "the document's row says READY and its object is not there; it is rendered again".into(),
+                ))
+            }
             Err(error @ (ObjectError::Unavailable(_) | ObjectError::Denied(_) | ObjectError::BadKey(_))) => {
                 Err(NoMail::Later(format!("the document could not be read: {error}")))
+            }
+        }
+    }
+
+    /// Without this a document whose object was deleted could never be sent again, whatever a person tries.
+    async fn render_again(&self, document: &LoadedDocument) {
+        let deadline = self.context.settings.timings.document.deadline;
+        match self.context.store.render_again(document.id, deadline).await {
+            Ok(true) => {
+                tracing::warn!(document = %document.id, "deliver.document_gone");
+                self.context.documents_bell.notify_waiters();
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(document = %document.id, error = &error as &dyn std::error::Error, "deliver.render_again_failed");
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A row that this build can't read (a newer one wrote it) hurts only itself: when the database is there and a statement fails, each of
 //! its rows is asked for alone.
 
-use super::{ContentKey, Unavailable, refused};
+use super::{ContentKey, Unavailable, statements::refused};
 use crate::context::Context;
 use std::{
     collections::HashMap,

@@ -1,29 +1,36 @@
 //! Deliver: the worker's side of the protocol.
 //!
 //! [`worker`] receives and stops; [`batch`] takes one received batch through load, checks, lock and claim; [`pass`] walks the provider
-//! list for one claimed delivery; [`compose`] makes its mail; [`loading`] reads what they need; [`results`] records what came of it. The numbered steps in comments are
-//! those of docs/protocol.md, "Deliver".
+//! list for one claimed delivery; [`compose`] makes its mail; [`results`] records what came of it. [`loading`] and [`statements`] are what
+//! batches share. The numbered steps in comments are those of docs/protocol.md, "Deliver".
 
 mod batch;
 mod compose;
 mod loading;
 mod pass;
 mod results;
+mod statements;
 pub mod worker;
 
 pub(crate) use results::dead_letter_by_id;
 
 use crate::{batcher::Batcher, context::Context, recent::Recent};
 use bytes::Bytes;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
 use waybill_core::{
-    ids::{DeliveryId, JobId, RouteId},
-    ports::{QueueName, Receipt},
+    ids::{AttemptId, DeliveryId, JobId, RouteId},
+    ports::Receipt,
 };
-use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery, StoreError};
+use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery};
 
 /// Statements are shared between the batches that run side by side: a batch of ten that meets nine others becomes one statement of
 /// a hundred rows.
@@ -43,6 +50,24 @@ pub struct Deliverer {
 
 type ContentKey = (JobId, RouteId, i32);
 
+/// A message on its way, with the permit that it holds until it is done.
+struct Ticket {
+    receipts: Vec<Receipt>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A claim that this process holds.
+#[derive(Debug, Clone)]
+struct Granted {
+    token: Uuid,
+    attempt: AttemptId,
+    /// Whole passes before this one.
+    attempts: u32,
+    position: usize,
+    /// On the monotonic clock: after this somebody else may hold the claim.
+    until: Duration,
+}
+
 /// The statement did not run, or nobody can know whether it did. Logged where it happened.
 #[derive(Debug, Clone, Copy)]
 struct Unavailable;
@@ -56,54 +81,13 @@ impl Deliverer {
         let (finished_jobs, finished) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(results::refresh_jobs(context.clone(), finished));
         let database_away = Arc::new(AtomicBool::new(false));
+        let away = database_away.clone();
         Arc::new(Self {
-            load: {
-                let (context, away) = (context.clone(), database_away.clone());
-                Batcher::spawn(MAX_STATEMENT, 1, move |ids| loading::deliveries(context.clone(), away.clone(), ids))
-            },
-            contents: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |keys| loading::contents(context.clone(), keys))
-            },
-            claim: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |requests: Vec<ClaimRequest>| {
-                    let context = context.clone();
-                    async move {
-                        match context.store.claim(&requests, context.settings.timings.claim_ttl).await {
-                            Ok(claims) => {
-                                // In the order of the requests, and not by delivery: a message that comes twice at once is two
-                                // requests of one delivery, of which one is granted. A delivery that is gone has no answer.
-                                let mut claims = claims.into_iter().peekable();
-                                requests
-                                    .iter()
-                                    .map(|r| Ok(claims.next_if(|(id, _)| *id == r.delivery).map(|(_, claim)| claim)))
-                                    .collect()
-                            }
-                            Err(error) => refused(&requests, "deliver.claim_failed", &error),
-                        }
-                    }
-                })
-            },
-            record: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |results: Vec<Arc<AttemptResult>>| {
-                    results::record(context.clone(), results)
-                })
-            },
-            delete: {
-                let context = context.clone();
-                Batcher::spawn(MAX_STATEMENT, 1, move |receipts: Vec<Receipt>| {
-                    let context = context.clone();
-                    async move {
-                        if let Err(error) = context.queue.delete_batch(QueueName::Delivery, &receipts).await {
-                            // They come again and find their deliveries final.
-                            tracing::warn!(messages = receipts.len(), error = %error, "deliver.delete_failed");
-                        }
-                        receipts.iter().map(|_| ()).collect()
-                    }
-                })
-            },
+            load: batcher(&context, move |context, ids| loading::deliveries(context, away.clone(), ids)),
+            contents: batcher(&context, loading::contents),
+            claim: batcher(&context, statements::claim),
+            record: batcher(&context, results::record),
+            delete: batcher(&context, statements::delete),
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
             finished_jobs,
@@ -118,7 +102,16 @@ impl Deliverer {
     }
 }
 
-fn refused<R, T>(requests: &[R], what: &'static str, error: &StoreError) -> Vec<Result<T, Unavailable>> {
-    tracing::warn!(rows = requests.len(), error = error as &dyn std::error::Error, "{what}");
-    requests.iter().map(|_| Err(Unavailable)).collect()
+fn batcher<Request, Answer, F, Fut>(context: &Arc<Context>, run: F) -> Batcher<Request, Answer>
+where
+    Request: Send + 'static,
+    Answer: Send + 'static,
+    F: Fn(Arc<Context>, Vec<Request>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Vec<Answer>> + Send + 'static,
+{
+    let context = context.clone();
+    Batcher::spawn(MAX_STATEMENT, 1, move |requests| run(context.clone(), requests))
 }
+
+#[cfg(test)]
+mod tests;

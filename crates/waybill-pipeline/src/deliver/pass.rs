@@ -1,12 +1,10 @@
 //! The pass over the provider list for one claimed delivery. Holds no connection and no transaction.
 
-use super::{Deliverer, batch::Ticket, compose::NoMail};
+use super::{Deliverer, Granted, Ticket, compose::NoMail};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 use waybill_core::{
-    ids::AttemptId,
     mail::OutgoingMail,
     outcome::{OnUnknown, Outcome},
     state::Reason,
@@ -14,18 +12,6 @@ use waybill_core::{
     walk::{HoldReason, Next, Pass, Verdict},
 };
 use waybill_store::{AttemptResult, Content, LoadedDelivery, Recorded};
-
-/// A claim that this process holds.
-#[derive(Debug, Clone)]
-pub(super) struct Granted {
-    pub(super) token: Uuid,
-    pub(super) attempt: AttemptId,
-    /// Whole passes before this one.
-    pub(super) attempts: u32,
-    pub(super) position: usize,
-    /// On the monotonic clock: after this somebody else may hold the claim.
-    pub(super) until: Duration,
-}
 
 /// What came of a pass.
 pub(super) struct Finished {

@@ -1,10 +1,6 @@
 //! Recording what came of a pass, and what follows from it.
 
-use super::{
-    Deliverer, Unavailable,
-    batch::{Ticket, lock_request},
-    pass::Finished,
-};
+use super::{Deliverer, Ticket, Unavailable, batch::lock_request, pass::Finished};
 use crate::context::Context;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -100,6 +96,8 @@ impl Deliverer {
         let Some(held) = self.record_until_it_is(result.clone()).await else { return };
         if !held {
             self.record_late(&result, finished.overslept).await;
+            // A late acceptance may have made it SENT.
+            let _ = self.finished_jobs.send(delivery.job);
             self.acknowledge(ticket);
             return;
         }
@@ -117,9 +115,12 @@ impl Deliverer {
                 let _ = self.finished_jobs.send(delivery.job);
             }
             // An unknown outcome keeps the lock: the identity is in progress for everybody.
-            Recorded::Unknown { .. } => {
+            Recorded::Unknown { hold, .. } => {
                 metrics::counter!("waybill_unknown_outcomes_total").increment(1);
                 self.settle_by_event(delivery).await;
+                if *hold {
+                    self.context.alerts.held(1).await;
+                }
             }
             Recorded::Retry { .. } | Recorded::Hold { .. } => self.release_lock(delivery).await,
         }

@@ -107,31 +107,29 @@ async fn a_deadline_that_passes_fails_the_delivery_with_that_reason() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_missing_when_it_is_to_be_sent_is_waited_for_and_no_provider_is_called() {
+async fn an_object_that_is_missing_when_it_is_to_be_sent_is_rendered_again_and_no_provider_is_called_before() {
     let w = with_documents().await;
-    let (job, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+    let (_, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
     let renderers = w.renderers();
     w.until("its message", async || w.queue.peek(QueueName::Delivery).len() == 1).await;
     renderers.stop().await;
-    let key = w.objects.keys().remove(0);
-    let bytes = waybill_core::ports::ObjectStore::get(w.objects.as_ref(), &key).await.unwrap().unwrap();
-    w.objects.remove(&key);
+    w.objects.remove(&w.objects.keys().remove(0));
     w.work().await;
     let seen = w.see(deliveries[0]).await;
     assert_eq!((seen.state, seen.attempts, w.calls()), (DeliveryState::Retrying, 1, (0, 0)));
     assert!(seen.detail.contains("object is not there"), "{}", seen.detail);
-    for _ in 0..2 {
-        w.let_due(deliveries[0]).await;
-        w.round().await;
-        w.work().await;
-    }
+    assert_eq!(w.alerts.of(AlertCause::ProviderFailing).len(), 0, "no provider's fault");
+    // Until it is there again, no attempt is used.
+    w.let_due(deliveries[0]).await;
+    w.round().await;
+    w.work().await;
     let seen = w.see(deliveries[0]).await;
-    assert_eq!((seen.state, seen.reason, seen.dead), (DeliveryState::Failed, Some(Reason::DocumentMissing), true));
-    assert_eq!((w.calls(), w.alerts.of(AlertCause::ProviderFailing).len()), ((0, 0), 0), "no provider's fault");
-    // Somebody restored it.
-    w.objects.plant(&key, bytes);
-    let retried = waybill_pipeline::redrive::retry_job(&w.context, w.tenant, job).await.unwrap().unwrap();
-    assert_eq!(retried.queued, deliveries);
+    assert_eq!((seen.state, seen.attempts, w.calls()), (DeliveryState::Retrying, 1, (0, 0)));
+    let renderers = w.renderers();
+    w.until("the object", async || w.objects.keys().len() == 1).await;
+    renderers.stop().await;
+    w.let_due(deliveries[0]).await;
+    w.round().await;
     w.work().await;
     assert_eq!(w.state(deliveries[0]).await, DeliveryState::Sent);
     w.check().await;

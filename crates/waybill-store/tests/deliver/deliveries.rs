@@ -56,6 +56,21 @@ async fn recipients_of_one_job_share_its_content() {
     w.db.close().await;
 }
 
+#[tokio::test]
+async fn a_route_of_a_newer_build_spoils_only_its_own_deliveries() {
+    let w = World::new().await;
+    let job = w.job().await;
+    w.sql(
+        "INSERT INTO routes (id, version, tenant_id, event_type, spec, active)
+         SELECT id, 2, tenant_id, event_type, spec || '{\"from_the_future\": 1}', false FROM routes WHERE id = $1",
+        &[w.route.0],
+    )
+    .await;
+    let contents = w.store.load_contents(&[(job, w.route, 1), (job, w.route, 2)]).await.unwrap();
+    assert_eq!(contents.iter().map(|c| c.version).collect::<Vec<_>>(), [1]);
+    w.db.close().await;
+}
+
 /// What supersedes: a revision of the same lineage that was sent and is newer, by number where both have one, else by acceptance.
 #[tokio::test]
 async fn only_a_newer_sent_revision_supersedes() {

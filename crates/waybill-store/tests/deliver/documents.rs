@@ -200,3 +200,22 @@ async fn an_alert_rings_once_per_quiet_period_and_counts() {
     assert!(note("providers_exhausted", 1).await.unwrap().notify);
     w.db.close().await;
 }
+
+/// Its object was deleted under it (a retention rule): a redrive months later has to have it made again.
+#[tokio::test]
+async fn a_ready_document_whose_object_is_gone_is_rendered_again() {
+    let w = World::new().await;
+    let job = w.job().await;
+    let document = w.document(job).await;
+    assert!(!w.store.render_again(document, REQUEUE).await.unwrap(), "nothing was made yet");
+    let claimed = w.claim_document().await.unwrap();
+    assert!(!w.store.render_again(document, REQUEUE).await.unwrap(), "it is being made");
+    assert!(w.ready(&claimed).await);
+    assert!(w.claim_document().await.is_none());
+    assert!(w.store.render_again(document, REQUEUE).await.unwrap());
+    let again = w.claim_document().await.unwrap();
+    assert_eq!((again.id, again.attempts), (document, 1));
+    assert!(again.deadline_in > REQUEUE / 2);
+    assert!(w.ready(&again).await);
+    w.db.close().await;
+}

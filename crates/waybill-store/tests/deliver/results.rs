@@ -104,3 +104,20 @@ async fn a_result_that_was_recorded_but_whose_answer_got_lost_is_not_counted_as_
     w.check().await;
     w.db.close().await;
 }
+
+/// The look for events comes after the commit. If its failure passed for the statement's, the worker would repeat the call and be told that
+/// its own results are late: a dead letter without an alert.
+#[tokio::test]
+async fn a_result_counts_as_recorded_although_the_look_for_events_after_it_failed() {
+    let w = World::new().await;
+    let (a, identity) = w.fresh().await;
+    let (b, _) = w.fresh().await;
+    let claim = w.granted(a).await;
+    w.granted(b).await;
+    w.let_claim_end(b).await;
+    w.sql("ALTER TABLE provider_events RENAME TO away", &[]).await;
+    assert!(w.record(&claim, identity, retry()).await);
+    assert!(w.expire(b, waybill_core::outcome::OnUnknown::Failover).await);
+    assert_eq!((w.state(a).await, w.state(b).await), (DeliveryState::Retrying, DeliveryState::Retrying));
+    w.db.close().await;
+}
