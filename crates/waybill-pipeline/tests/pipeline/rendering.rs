@@ -188,6 +188,7 @@ async fn pdf_01_a_renderer_that_lies_is_not_believed_and_no_mail_goes_out() {
     ];
     for (writes, size, detail) in cases {
         let w = World::with(|setup| {
+            setup.settings.timings.document.max_attempts = 2;
             setup.renderer = Some(Arc::new(Liar { objects: setup.objects.clone(), writes, size }));
         })
         .await;

@@ -19,7 +19,10 @@ async fn pg_06_three_replicas_migrate_an_empty_database_at_once() {
     assert_eq!(store.schema_version().await.unwrap(), SchemaState::UpToDate);
     let applied = number(&store, "SELECT count(*) FROM _sqlx_migrations").await;
     assert_eq!(applied, migrator().iter().count() as i64);
-    assert_eq!(number(&store, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").await, 0);
+    // Of this database: other tests have locks of their own on the server.
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    assert_eq!(number(&store, locks).await, 0);
     db.close().await;
 }
 
@@ -49,14 +52,15 @@ async fn an_older_and_a_newer_schema_are_told_apart() {
 #[tokio::test]
 async fn pg_05_an_exhausted_pool_is_unavailable_and_soon() {
     let (db, _) = open().await;
-    let store = Store::connect(&db.url, 2, Duration::from_millis(200)).await.unwrap();
+    // Long enough for a busy machine to open a connection, short beside a caller's patience.
+    let store = Store::connect(&db.url, 2, 2 * SECOND).await.unwrap();
     let busy = (store.pool().begin().await.unwrap(), store.pool().begin().await.unwrap());
     let job = new_job(tenant(&Store::from_pool(db.pool.clone())).await);
     let start = tokio::time::Instant::now();
     let error = store.accept(&[job], &accept_options()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     assert!(store.ping().await.unwrap_err().is_unavailable());
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(15));
     drop(busy);
     store.ping().await.unwrap();
     assert_eq!(number(&store, "SELECT count(*) FROM jobs").await, 0);
