@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub(crate) rate: u32,
     /// Length of the latency phase.
     pub(crate) latency: Duration,
-    /// How long the process is left alone before its memory is read.
+    /// How long the process is left alone before its memory is read: a whole long poll (10 s), so that its requests are seen.
     pub(crate) idle: Duration,
     /// The whole run, servers and build apart.
     pub(crate) limit: Duration,
@@ -46,7 +46,7 @@ impl Plan {
             other_recipients: Vec::new(),
             rate: 20,
             latency: Duration::from_secs(12),
-            idle: Duration::from_secs(5),
+            idle: Duration::from_secs(10),
             limit: Duration::from_secs(175),
         }
     }
