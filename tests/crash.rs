@@ -198,7 +198,7 @@ async fn postgres_down() {
     })
     .await
     .expect("starts");
-    let second = world.accept_patiently(&world.note("e2", "s2", RECIPIENTS)).await;
+    let second = world.accept(&world.note("e2", "s2", RECIPIENTS)).await;
     world.all_sent_once(&[first, second]).await;
     world.close().await;
     drop(server);

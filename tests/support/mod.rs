@@ -292,36 +292,32 @@ impl World {
             .expect("posts")
     }
 
-    /// Posts and returns the job's id.
+    /// Posts until the answer is not 503 (a busy machine, a database that comes back) and returns the job's id.
     pub async fn accept(&self, event: &Value) -> String {
-        let answer = self.post(event).await;
+        let answer = self.patiently(|| self.post(event)).await;
         let status = answer.status();
         let body: Value = answer.json().await.expect("a JSON answer");
         assert_eq!(status.as_u16(), 202, "{body}");
         body["job_id"].as_str().expect("a job id").to_owned()
     }
 
-    /// Posts until the API has its database back.
-    pub async fn accept_patiently(&self, event: &Value) -> String {
+    /// 503 with Retry-After means: nothing happened, come again.
+    async fn patiently<F: Future<Output = reqwest::Response>>(&self, ask: impl Fn() -> F) -> reqwest::Response {
         for _ in 0..200 {
-            let answer = self.post(event).await;
+            let answer = ask().await;
             if answer.status().as_u16() != 503 {
-                let body: Value = answer.json().await.expect("a JSON answer");
-                return body["job_id"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned();
+                return answer;
             }
+            assert!(answer.headers().contains_key("retry-after"));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         panic!("still 503");
     }
 
     pub async fn job(&self, id: &str) -> Value {
-        let answer = self
-            .http
-            .get(format!("http://{}/jobs/{id}?limit=200", self.api))
-            .bearer_auth(&self.key)
-            .send()
-            .await
-            .expect("gets");
+        let url = format!("http://{}/jobs/{id}?limit=200", self.api);
+        let answer =
+            self.patiently(|| async { self.http.get(&url).bearer_auth(&self.key).send().await.expect("gets") }).await;
         assert_eq!(answer.status().as_u16(), 200);
         answer.json().await.expect("a JSON answer")
     }
