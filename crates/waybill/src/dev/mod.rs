@@ -28,6 +28,9 @@ pub(crate) struct DevArgs {
     /// Address of the mailbox (the provider sink, where local mails go)
     #[arg(long, default_value = "127.0.0.1:8025")]
     mailbox: SocketAddr,
+    /// Address of `/metrics` and health
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    ops: SocketAddr,
     /// Folder of the local database, documents and settings
     #[arg(long, default_value = ".waybill")]
     dir: PathBuf,
@@ -41,6 +44,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     // Ports first: they fail at once, a database takes seconds.
     let api = roles::bind(&args.listen.to_string(), "--listen").await?;
     let mailbox = roles::bind(&args.mailbox.to_string(), "--mailbox").await?;
+    let ops = roles::bind(&args.ops.to_string(), "--ops").await?;
     let life = Lifecycle::default();
     let database = tokio::select! {
         database = database::find_or_start(&args.dir) => database?,
@@ -48,7 +52,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     };
     let redis = database::reachable_redis().await;
     let secret = hex(&waybill_crypto::random_bytes::<16>()?);
-    let addresses = Addresses { api: api.local_addr()?, mailbox: mailbox.local_addr()? };
+    let addresses = Addresses { api: api.local_addr()?, mailbox: mailbox.local_addr()?, ops: ops.local_addr()? };
     let config = environment::config(&args.dir, &database.url, redis.as_deref(), &addresses, &secret)?;
     roles::stop_on_signals(&life, config.api.stop_timeout);
 
@@ -61,7 +65,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let wired = wiring::wire(&config).await?;
     let (sink, stop_sink) = start_sink(mailbox, &addresses, &secret);
     let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, database.url.clone(), life.clone()));
-    let code = roles::run(&config, &wired, Roles::ALL, Some(api), None, life).await?;
+    let code = roles::run(&config, &wired, Roles::ALL, Some(api), Some(ops), life).await?;
     announce.abort();
     stop_sink.cancel();
     let _ = sink.await;
@@ -75,6 +79,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
 pub(crate) struct Addresses {
     api: SocketAddr,
     mailbox: SocketAddr,
+    ops: SocketAddr,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -135,6 +140,7 @@ Waybill runs.
 
   API       http://{api}            (OpenAPI: /openapi.json)
   Mailbox   http://{mailbox}/mailbox    <- open this in a browser
+  Metrics   http://{ops}/metrics
   Key       {key}
   Settings  {env}
 
@@ -154,6 +160,7 @@ Ctrl-C stops everything that was started.
 ",
         api = addresses.api,
         mailbox = addresses.mailbox,
+        ops = addresses.ops,
         env = env.display(),
     )
 }
