@@ -15,6 +15,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-pipeline", &["waybill-core", "waybill-store"], &["waybill-testkit"]),
     ("waybill-redis", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-local", &["waybill-core", "waybill-render"], &["waybill-testkit"]),
+    ("waybill-aws", &["waybill-core"], &["waybill-testkit"]),
+    ("waybill-renderer", &["waybill-aws", "waybill-core", "waybill-render"], &["waybill-testkit"]),
     ("waybill-providers", &["waybill-core", "waybill-crypto"], &["waybill-sink", "waybill-testkit"]),
     ("waybill-api", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-testkit", &["waybill-core", "waybill-sink"], &[]),
@@ -24,6 +26,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "waybill",
         &[
             "waybill-api",
+            "waybill-aws",
             "waybill-core",
             "waybill-crypto",
             "waybill-local",

@@ -7,6 +7,7 @@ mod lock;
 mod objects;
 mod provider;
 mod queue;
+pub mod queue_quotas;
 mod renderer;
 
 pub use alerts::{Alert, AlertCause, AlertSink};

@@ -16,10 +16,25 @@ pub enum QueueName {
     /// Deliveries to send.
     Delivery,
     DeliveryDead,
+    /// Events that come from EventBridge instead of `POST /events`.
+    Intake,
+    IntakeDead,
+    /// What providers tell us about our mails, where it comes by queue (SES by way of SNS).
+    Feedback,
+    FeedbackDead,
 }
 
 impl QueueName {
-    pub const ALL: [QueueName; 4] = [Self::Main, Self::MainDead, Self::Delivery, Self::DeliveryDead];
+    pub const ALL: [QueueName; 8] = [
+        Self::Main,
+        Self::MainDead,
+        Self::Delivery,
+        Self::DeliveryDead,
+        Self::Intake,
+        Self::IntakeDead,
+        Self::Feedback,
+        Self::FeedbackDead,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -27,6 +42,10 @@ impl QueueName {
             Self::MainDead => "main-dead",
             Self::Delivery => "delivery",
             Self::DeliveryDead => "delivery-dead",
+            Self::Intake => "intake",
+            Self::IntakeDead => "intake-dead",
+            Self::Feedback => "feedback",
+            Self::FeedbackDead => "feedback-dead",
         }
     }
 
@@ -39,7 +58,9 @@ impl QueueName {
         match self {
             Self::Main => Some(Self::MainDead),
             Self::Delivery => Some(Self::DeliveryDead),
-            Self::MainDead | Self::DeliveryDead => None,
+            Self::Intake => Some(Self::IntakeDead),
+            Self::Feedback => Some(Self::FeedbackDead),
+            Self::MainDead | Self::DeliveryDead | Self::IntakeDead | Self::FeedbackDead => None,
         }
     }
 }

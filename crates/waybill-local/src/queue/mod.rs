@@ -1,6 +1,5 @@
 //! SQS standard queues on one Postgres table.
 
-mod rules;
 mod sql;
 mod wake;
 
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use waybill_core::ports::{
     EntryError, MAX_BATCH, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt, ReceivedMessage,
-    split_batches,
+    queue_quotas, split_batches,
 };
 
 pub use sql::QueuedMessage;
@@ -157,7 +156,7 @@ impl Queue for LocalQueue {
         queue: QueueName,
         messages: &[OutgoingMessage],
     ) -> Result<Vec<Result<(), EntryError>>, QueueError> {
-        let mut results: Vec<_> = messages.iter().map(rules::check_message).collect();
+        let mut results: Vec<_> = messages.iter().map(queue_quotas::check_message).collect();
         let (good, accepted): (Vec<usize>, Vec<OutgoingMessage>) =
             (0..messages.len()).filter(|i| results[*i].is_ok()).map(|i| (i, messages[i].clone())).unzip();
         for (range, requests) in inserts(&split_batches(&accepted)) {
@@ -215,7 +214,7 @@ impl Queue for LocalQueue {
         let mut checked = Vec::with_capacity(entries.len());
         for (receipt, timeout) in entries {
             let known = read_receipt(receipt).ok_or(EntryError::StaleReceipt);
-            checked.push(rules::check_visibility(*timeout).and(known).map(|(id, token)| {
+            checked.push(queue_quotas::check_visibility(*timeout).and(known).map(|(id, token)| {
                 ids.push(id);
                 tokens.push(token);
                 seconds.push(timeout.as_secs_f64());

@@ -42,20 +42,16 @@ struct Line {
 
 /// Receivers of one process, by queue.
 pub(super) struct Wakes {
-    lines: Arc<[Line; 4]>,
+    lines: Arc<[Line; QueueName::ALL.len()]>,
     /// Tells our own notifications from those of others.
     process: Uuid,
     pool: PgPool,
     tasks: OnceCell<[AbortHandle; 2]>,
 }
 
-fn line(lines: &[Line; 4], queue: QueueName) -> &Line {
-    match queue {
-        QueueName::Main => &lines[0],
-        QueueName::MainDead => &lines[1],
-        QueueName::Delivery => &lines[2],
-        QueueName::DeliveryDead => &lines[3],
-    }
+fn line(lines: &[Line; QueueName::ALL.len()], queue: QueueName) -> &Line {
+    // In the order of `QueueName::ALL`, which is the order of the declaration.
+    &lines[queue as usize]
 }
 
 impl Wakes {
@@ -107,7 +103,7 @@ impl Drop for Wakes {
     }
 }
 
-async fn look(lines: Arc<[Line; 4]>) {
+async fn look(lines: Arc<[Line; QueueName::ALL.len()]>) {
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -119,7 +115,7 @@ async fn look(lines: Arc<[Line; 4]>) {
 }
 
 /// Listens on a connection of its own: it must not take one from the pool that works.
-async fn listen(lines: Arc<[Line; 4]>, pool: PgPool, process: Uuid) {
+async fn listen(lines: Arc<[Line; QueueName::ALL.len()]>, pool: PgPool, process: Uuid) {
     let own = PgPoolOptions::new()
         .max_connections(1)
         .max_lifetime(None)
@@ -132,7 +128,7 @@ async fn listen(lines: Arc<[Line; 4]>, pool: PgPool, process: Uuid) {
     }
 }
 
-async fn listen_until_lost(lines: &[Line; 4], own: &PgPool, process: Uuid) -> sqlx::Result<()> {
+async fn listen_until_lost(lines: &[Line; QueueName::ALL.len()], own: &PgPool, process: Uuid) -> sqlx::Result<()> {
     let mut listener = PgListener::connect_with(own).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;

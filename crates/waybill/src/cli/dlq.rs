@@ -93,7 +93,7 @@ pub(super) async fn run(command: DlqCommand) -> anyhow::Result<ExitCode> {
         }
         DlqCommand::Show { delivery: None, json } => {
             let queue = LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: 5 });
-            for name in [QueueName::MainDead, QueueName::DeliveryDead] {
+            for name in QueueName::ALL.into_iter().filter(|name| name.dead_letter().is_none()) {
                 for message in queue.peek(name, 1_000).await? {
                     let why = message
                         .attributes

@@ -1,12 +1,14 @@
-//! What SQS would refuse, refused here too, entry by entry.
+//! What SQS refuses, known to every queue adapter, entry by entry.
 //!
 //! Sources: Amazon SQS developer guide, "Message quotas" and "Message metadata"; API reference, `SendMessage` and
-//! `ChangeMessageVisibility`. Checked before the database is asked, so that one bad entry costs its neighbours nothing.
+//! `ChangeMessageVisibility`. Checked before the queue is asked, so that one bad entry costs
+//! its neighbours nothing, and because emulators take what SQS refuses.
 
+use super::{EntryError, MAX_BATCH_BYTES, OutgoingMessage};
 use std::time::Duration;
-use waybill_core::ports::{EntryError, MAX_BATCH_BYTES, OutgoingMessage};
 
-const MAX_DELAY: Duration = Duration::from_secs(900);
+/// Longest delay of a message (SQS quota).
+pub const MAX_DELAY: Duration = Duration::from_secs(900);
 const MAX_VISIBILITY: Duration = Duration::from_secs(43_200);
 const MAX_ATTRIBUTES: usize = 10;
 const MAX_GROUP: usize = 128;
@@ -17,7 +19,7 @@ fn refuse<T>(why: &str) -> Result<T, EntryError> {
 
 /// # Errors
 /// [`EntryError::Permanent`]: this message can never be taken.
-pub(super) fn check_message(message: &OutgoingMessage) -> Result<(), EntryError> {
+pub fn check_message(message: &OutgoingMessage) -> Result<(), EntryError> {
     if message.body.is_empty() {
         return refuse("the body is empty");
     }
@@ -49,7 +51,7 @@ pub(super) fn check_message(message: &OutgoingMessage) -> Result<(), EntryError>
 
 /// # Errors
 /// [`EntryError::Permanent`]: no message may be hidden for so long.
-pub(super) fn check_visibility(timeout: Duration) -> Result<(), EntryError> {
+pub fn check_visibility(timeout: Duration) -> Result<(), EntryError> {
     if timeout > MAX_VISIBILITY { refuse("the visibility timeout is above 12 h") } else { Ok(()) }
 }
 
@@ -58,7 +60,7 @@ fn is_group(text: &str) -> bool {
 }
 
 /// `Char` of XML 1.0 without the surrogates, which a `char` can't be.
-fn is_xml_text(text: &str) -> bool {
+pub fn is_xml_text(text: &str) -> bool {
     text.chars().all(|c| match c {
         '\t' | '\n' | '\r' => true,
         '\u{fffe}' | '\u{ffff}' => false,

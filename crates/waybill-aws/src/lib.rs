@@ -1,0 +1,24 @@
+//! The ports on AWS.
+//!
+//! - [`SqsQueue`]: SQS standard queues. Every entry of a batch has its own answer; what an answer does not mention has failed.
+//! - [`S3Objects`]: S3, written conditionally (`If-None-Match: *`).
+//! - [`LambdaRenderer`]: asks the renderer's Lambda, and looks at the object itself before it believes the answer.
+//! - [`SnsAlerts`]: alerts to an SNS topic. [`EventBridgeBus`]: events to a bus, with one answer per event.
+//!
+//! The adapters never retry what sends or renders: the pipeline's states are the only ones that retry.
+
+mod config;
+mod error;
+mod eventbridge;
+mod lambda;
+mod s3;
+mod sns;
+mod sqs;
+
+pub use config::load;
+pub use error::AwsError;
+pub use eventbridge::EventBridgeBus;
+pub use lambda::{LambdaConfig, LambdaRenderer};
+pub use s3::S3Objects;
+pub use sns::SnsAlerts;
+pub use sqs::{SqsConfig, SqsQueue};
