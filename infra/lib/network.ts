@@ -1,0 +1,48 @@
+// The network: one of our own, or an existing one by its ids. Nothing is looked up, so that synthesis needs no account.
+import * as ec2 from "aws-cdk-lib/aws-ec2";
+import type { Construct } from "constructs";
+
+import { WaybillStack, type Shared } from "./stack.ts";
+
+export class NetworkStack extends WaybillStack {
+  readonly vpc: ec2.IVpc;
+  /** Where tasks run: no address of their own, a way out through NAT. */
+  readonly tasks: ec2.SubnetSelection;
+  /** Where databases live; without a way out in a network of our own. */
+  readonly databases: ec2.SubnetSelection;
+
+  constructor(scope: Construct, shared: Shared) {
+    super(scope, "network", "the network", shared);
+    const existing = this.settings.vpc;
+    this.tasks = { subnetType: ec2.SubnetType.PRIVATE_WITH_EGRESS };
+    this.databases = existing === undefined ? { subnetType: ec2.SubnetType.PRIVATE_ISOLATED } : this.tasks;
+    this.vpc = existing === undefined ? this.ownVpc() : this.existingVpc(existing);
+  }
+
+  private existingVpc(existing: NonNullable<typeof this.settings.vpc>): ec2.IVpc {
+    return ec2.Vpc.fromVpcAttributes(this, "Vpc", {
+      vpcId: existing.vpcId,
+      availabilityZones: [...existing.availabilityZones],
+      publicSubnetIds: [...existing.publicSubnetIds],
+      privateSubnetIds: [...existing.privateSubnetIds],
+    });
+  }
+
+  private ownVpc(): ec2.Vpc {
+    const zones = this.settings.availabilityZones;
+    const vpc = new ec2.Vpc(this, "Vpc", {
+      // Without names CDK takes the first two zones of whichever region it is deployed to.
+      ...(zones === undefined ? { maxAzs: 2 } : { availabilityZones: [...zones] }),
+      natGateways: this.settings.natGateways,
+      restrictDefaultSecurityGroup: false,
+      subnetConfiguration: [
+        { name: "public", subnetType: ec2.SubnetType.PUBLIC, cidrMask: 24, mapPublicIpOnLaunch: false },
+        { name: "tasks", subnetType: ec2.SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 20 },
+        { name: "databases", subnetType: ec2.SubnetType.PRIVATE_ISOLATED, cidrMask: 24 },
+      ],
+    });
+    // Documents don't go through NAT, which is paid by the gigabyte.
+    vpc.addGatewayEndpoint("S3", { service: ec2.GatewayVpcEndpointAwsService.S3 });
+    return vpc;
+  }
+}
