@@ -2,4 +2,4 @@ import { App } from "aws-cdk-lib";
 
 import { build } from "../lib/app.ts";
 
-build(new App());
+build(new App({ analyticsReporting: false }));

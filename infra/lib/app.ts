@@ -1,6 +1,7 @@
 // The stacks and their order.
 import type { App } from "aws-cdk-lib";
 
+import { AlarmsStack } from "./alarms.ts";
 import { DataStack } from "./data.ts";
 import { EventsStack } from "./events.ts";
 import { MessagingStack } from "./messaging.ts";
@@ -30,5 +31,6 @@ export function build(app: App): void {
   const data = new DataStack(app, shared, network);
   const tasks = new TasksStack(app, shared, network, data);
   const services = new ServicesStack(app, shared, network, data, tasks);
+  new AlarmsStack(app, shared, services);
   for (const before of [messaging, rendering, events]) services.addStackDependency(before);
 }

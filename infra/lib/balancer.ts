@@ -17,7 +17,7 @@ export class Balancer extends Construct {
   constructor(stack: WaybillStack, network: NetworkStack, api: ecs.FargateService) {
     super(stack, "Balancer");
     const { settings, topology } = stack;
-    const group = new ec2.SecurityGroup(this, "Group", { vpc: network.vpc, description: "the API's balancer", allowAllOutbound: false });
+    const group = new ec2.SecurityGroup(this, "Group", { vpc: network.vpc, description: "balancer of the API", allowAllOutbound: false });
     this.alb = new elb.ApplicationLoadBalancer(this, "Alb", {
       loadBalancerName: `${settings.prefix}-api`,
       vpc: network.vpc,

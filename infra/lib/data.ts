@@ -1,5 +1,5 @@
 // PostgreSQL, the authority, and the secrets of the application. Who holds a "clients" security group may connect, nobody else.
-import { CfnOutput, Duration, RemovalPolicy } from "aws-cdk-lib";
+import { CfnOutput, Duration } from "aws-cdk-lib";
 import * as ec2 from "aws-cdk-lib/aws-ec2";
 import * as rds from "aws-cdk-lib/aws-rds";
 import * as secretsmanager from "aws-cdk-lib/aws-secretsmanager";
@@ -50,11 +50,11 @@ export class DataStack extends WaybillStack {
     server.addIngressRule(this.databaseClients, ec2.Port.tcp(5432), "from its clients");
     this.databaseClients.addEgressRule(server, ec2.Port.tcp(5432), "to PostgreSQL");
 
-    this.database = this.instance(network, server);
-    const admin = this.database.secret;
-    if (admin === undefined) throw new Error("the database has no secret");
-    this.adminSecret = admin;
-    this.databaseSecret = this.rotatedSecret(network, admin);
+    const admin = new rds.DatabaseSecret(this, "AdminSecret", { username: ADMIN, secretName: `${this.names.prefix}/database-admin` });
+    admin.applyRemovalPolicy(this.keep);
+    this.database = this.instance(network, server, admin);
+    this.adminSecret = this.database.secret ?? admin;
+    this.databaseSecret = this.rotatedSecret(network, this.adminSecret);
     this.redis = new Redis(this, network);
     this.inboundSecret = this.secret("InboundSecret", "inbound", "Password of the providers' event webhooks");
     this.sendgridSecret = this.settings.providers.includes("sendgrid")
@@ -71,7 +71,7 @@ export class DataStack extends WaybillStack {
     });
   }
 
-  private instance(network: NetworkStack, server: ec2.SecurityGroup): rds.DatabaseInstance {
+  private instance(network: NetworkStack, server: ec2.SecurityGroup, admin: secretsmanager.ISecret): rds.DatabaseInstance {
     const engine = rds.DatabaseInstanceEngine.postgres({ version: rds.PostgresEngineVersion.VER_17_9 });
     return new rds.DatabaseInstance(this, "Postgres", {
       instanceIdentifier: this.names.prefix,
@@ -82,7 +82,7 @@ export class DataStack extends WaybillStack {
       securityGroups: [server],
       multiAz: true,
       databaseName: DATABASE,
-      credentials: rds.Credentials.fromGeneratedSecret(ADMIN, { secretName: `${this.names.prefix}/database-admin` }),
+      credentials: rds.Credentials.fromSecret(admin),
       parameterGroup: new rds.ParameterGroup(this, "Parameters", { engine, description: "Waybill", parameters: PARAMETERS }),
       storageType: rds.StorageType.GP3,
       allocatedStorage: this.settings.databaseStorageGb,
@@ -95,7 +95,7 @@ export class DataStack extends WaybillStack {
       copyTagsToSnapshot: true,
       deleteAutomatedBackups: false,
       deletionProtection: true,
-      removalPolicy: RemovalPolicy.RETAIN,
+      removalPolicy: this.keep,
       enablePerformanceInsights: true,
       cloudwatchLogsExports: ["postgresql", "upgrade"],
       autoMinorVersionUpgrade: true,
@@ -110,8 +110,9 @@ export class DataStack extends WaybillStack {
       masterSecret: admin,
       secretName: `${this.names.prefix}/database`,
     });
+    created.applyRemovalPolicy(this.keep);
     const secret = created.attach(this.database);
-    const rotator = new ec2.SecurityGroup(this, "Rotator", { vpc: network.vpc, description: "rotates the database's password", allowAllOutbound: false });
+    const rotator = new ec2.SecurityGroup(this, "Rotator", { vpc: network.vpc, description: "rotates the password of PostgreSQL", allowAllOutbound: false });
     rotator.addEgressRule(ec2.Peer.anyIpv4(), ec2.Port.tcp(443), "to Secrets Manager");
     secret.addRotationSchedule("Rotation", {
       automaticallyAfter: ROTATION,

@@ -1,7 +1,7 @@
 // The renderer: one function that typesets a document and writes it to the bucket.
 import { fileURLToPath } from "node:url";
 
-import { CfnOutput, Duration } from "aws-cdk-lib";
+import { CfnOutput, CfnParameter, Duration } from "aws-cdk-lib";
 import * as iam from "aws-cdk-lib/aws-iam";
 import * as lambda from "aws-cdk-lib/aws-lambda";
 import type { Construct } from "constructs";
@@ -48,7 +48,12 @@ export class RenderingStack extends WaybillStack {
 
   /** On an emulator the zip is put into a bucket before; else it is an asset, and without one a placeholder that refuses to render. */
   private code(): lambda.Code {
-    if (this.settings.emulator) return lambda.Code.fromCfnParameters();
+    if (this.settings.emulator) {
+      return lambda.Code.fromCfnParameters({
+        bucketNameParam: new CfnParameter(this, "CodeBucket"),
+        objectKeyParam: new CfnParameter(this, "CodeKey"),
+      });
+    }
     const placeholder = fileURLToPath(new URL("../assets/renderer-placeholder", import.meta.url));
     return lambda.Code.fromAsset(this.settings.rendererZip ?? placeholder);
   }
