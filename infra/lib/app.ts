@@ -6,7 +6,6 @@ import { DataStack } from "./data.ts";
 import { EventsStack } from "./events.ts";
 import { MessagingStack } from "./messaging.ts";
 import { Names } from "./names.ts";
-import { NetworkStack } from "./network.ts";
 import { RenderingStack } from "./rendering.ts";
 import { ServicesStack } from "./services.ts";
 import { readSettings } from "./settings.ts";
@@ -27,10 +26,9 @@ export function build(app: App): void {
   events.addStackDependency(messaging);
   if (settings.emulator) return;
 
-  const network = new NetworkStack(app, shared);
-  const data = new DataStack(app, shared, network);
-  const tasks = new TasksStack(app, shared, network, data);
-  const services = new ServicesStack(app, shared, network, data, tasks);
+  const data = new DataStack(app, shared);
+  const tasks = new TasksStack(app, shared, data);
+  const services = new ServicesStack(app, shared, data, tasks);
   new AlarmsStack(app, shared, services);
   for (const before of [messaging, rendering, events]) services.addStackDependency(before);
 }

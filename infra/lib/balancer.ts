@@ -7,14 +7,14 @@ import * as wafv2 from "aws-cdk-lib/aws-wafv2";
 import { Construct } from "constructs";
 
 import { API_PORT } from "./environment.ts";
-import type { NetworkStack } from "./network.ts";
+import type { Network } from "./network.ts";
 import type { WaybillStack } from "./stack.ts";
 
 export class Balancer extends Construct {
   readonly alb: elb.ApplicationLoadBalancer;
   readonly targets: elb.ApplicationTargetGroup;
 
-  constructor(stack: WaybillStack, network: NetworkStack, api: ecs.FargateService) {
+  constructor(stack: WaybillStack, network: Network, api: ecs.FargateService) {
     super(stack, "Balancer");
     const { settings, topology } = stack;
     const group = new ec2.SecurityGroup(this, "Group", { vpc: network.vpc, description: "balancer of the API", allowAllOutbound: false });

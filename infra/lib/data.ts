@@ -1,11 +1,11 @@
-// PostgreSQL, the authority, and the secrets of the application. Who holds a "clients" security group may connect, nobody else.
+// The network, PostgreSQL, which is the authority, Valkey, and the secrets of the application. Who holds a "clients" security group may connect, nobody else.
 import { CfnOutput, Duration } from "aws-cdk-lib";
 import * as ec2 from "aws-cdk-lib/aws-ec2";
 import * as rds from "aws-cdk-lib/aws-rds";
 import * as secretsmanager from "aws-cdk-lib/aws-secretsmanager";
 import type { Construct } from "constructs";
 
-import type { NetworkStack } from "./network.ts";
+import { Network } from "./network.ts";
 import { Redis } from "./redis.ts";
 import { WaybillStack, type Shared } from "./stack.ts";
 
@@ -32,6 +32,7 @@ const PARAMETERS = {
 };
 
 export class DataStack extends WaybillStack {
+  readonly network: Network;
   readonly database: rds.DatabaseInstance;
   readonly databaseClients: ec2.SecurityGroup;
   readonly adminSecret: secretsmanager.ISecret;
@@ -40,8 +41,10 @@ export class DataStack extends WaybillStack {
   readonly inboundSecret: secretsmanager.Secret;
   readonly sendgridSecret: secretsmanager.Secret | undefined;
 
-  constructor(scope: Construct, shared: Shared, network: NetworkStack) {
-    super(scope, "data", "PostgreSQL, Valkey, secrets", shared);
+  constructor(scope: Construct, shared: Shared) {
+    super(scope, "data", "network, PostgreSQL, Valkey, secrets", shared);
+    const network = new Network(this);
+    this.network = network;
     const { vpc } = network;
     const group = (id: string, description: string) =>
       new ec2.SecurityGroup(this, id, { vpc, description, allowAllOutbound: false });
@@ -71,7 +74,7 @@ export class DataStack extends WaybillStack {
     });
   }
 
-  private instance(network: NetworkStack, server: ec2.SecurityGroup, admin: secretsmanager.ISecret): rds.DatabaseInstance {
+  private instance(network: Network, server: ec2.SecurityGroup, admin: secretsmanager.ISecret): rds.DatabaseInstance {
     const engine = rds.DatabaseInstanceEngine.postgres({ version: rds.PostgresEngineVersion.VER_17_9 });
     return new rds.DatabaseInstance(this, "Postgres", {
       instanceIdentifier: this.names.prefix,
@@ -103,7 +106,7 @@ export class DataStack extends WaybillStack {
     });
   }
 
-  private rotatedSecret(network: NetworkStack, admin: secretsmanager.ISecret): secretsmanager.ISecret {
+  private rotatedSecret(network: Network, admin: secretsmanager.ISecret): secretsmanager.ISecret {
     const created = new rds.DatabaseSecret(this, "DatabaseSecret", {
       username: DATABASE_ROLE,
       dbname: DATABASE,

@@ -1,25 +1,26 @@
 // The network: one of our own, or an existing one by its ids. Nothing is looked up, so that synthesis needs no account.
 import * as ec2 from "aws-cdk-lib/aws-ec2";
-import type { Construct } from "constructs";
+import { Construct } from "constructs";
 
-import { WaybillStack, type Shared } from "./stack.ts";
+import type { ExistingVpc } from "./settings.ts";
+import type { WaybillStack } from "./stack.ts";
 
-export class NetworkStack extends WaybillStack {
+export class Network extends Construct {
   readonly vpc: ec2.IVpc;
   /** Where tasks run: no address of their own, a way out through NAT. */
   readonly tasks: ec2.SubnetSelection;
   /** Where databases live; without a way out in a network of our own. */
   readonly databases: ec2.SubnetSelection;
 
-  constructor(scope: Construct, shared: Shared) {
-    super(scope, "network", "the network", shared);
-    const existing = this.settings.vpc;
+  constructor(stack: WaybillStack) {
+    super(stack, "Network");
+    const existing = stack.settings.vpc;
     this.tasks = { subnetType: ec2.SubnetType.PRIVATE_WITH_EGRESS };
     this.databases = existing === undefined ? { subnetType: ec2.SubnetType.PRIVATE_ISOLATED } : this.tasks;
-    this.vpc = existing === undefined ? this.ownVpc() : this.existingVpc(existing);
+    this.vpc = existing === undefined ? this.ownVpc(stack) : this.existingVpc(existing);
   }
 
-  private existingVpc(existing: NonNullable<typeof this.settings.vpc>): ec2.IVpc {
+  private existingVpc(existing: ExistingVpc): ec2.IVpc {
     return ec2.Vpc.fromVpcAttributes(this, "Vpc", {
       vpcId: existing.vpcId,
       availabilityZones: [...existing.availabilityZones],
@@ -28,12 +29,12 @@ export class NetworkStack extends WaybillStack {
     });
   }
 
-  private ownVpc(): ec2.Vpc {
-    const zones = this.settings.availabilityZones;
+  private ownVpc(stack: WaybillStack): ec2.Vpc {
+    const zones = stack.settings.availabilityZones;
     const vpc = new ec2.Vpc(this, "Vpc", {
       // Without names CDK takes the first two zones of whichever region it is deployed to.
       ...(zones === undefined ? { maxAzs: 2 } : { availabilityZones: [...zones] }),
-      natGateways: this.settings.natGateways,
+      natGateways: stack.settings.natGateways,
       restrictDefaultSecurityGroup: false,
       subnetConfiguration: [
         { name: "public", subnetType: ec2.SubnetType.PUBLIC, cidrMask: 24, mapPublicIpOnLaunch: false },

@@ -4,7 +4,7 @@ import * as elasticache from "aws-cdk-lib/aws-elasticache";
 import * as secretsmanager from "aws-cdk-lib/aws-secretsmanager";
 import { Construct } from "constructs";
 
-import type { NetworkStack } from "./network.ts";
+import type { Network } from "./network.ts";
 import type { WaybillStack } from "./stack.ts";
 
 export const REDIS_NODES = 2;
@@ -14,7 +14,7 @@ export class Redis extends Construct {
   readonly password: secretsmanager.Secret;
   readonly host: string;
 
-  constructor(stack: WaybillStack, network: NetworkStack) {
+  constructor(stack: WaybillStack, network: Network) {
     super(stack, "Redis");
     const { vpc } = network;
     const { prefix } = stack.names;

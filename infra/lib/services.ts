@@ -9,7 +9,6 @@ import { Balancer } from "./balancer.ts";
 import { addContainer, pascal, taskDefinition, taskSecurityGroup, waybillImage } from "./container.ts";
 import type { DataStack } from "./data.ts";
 import { API_PORT, OPS_PORT, ROLES, commonEnvironment, databaseEnvironment, roleEnvironment, type Role } from "./environment.ts";
-import type { NetworkStack } from "./network.ts";
 import { permissionsOf } from "./permissions.ts";
 import { addRestarts } from "./restarts.ts";
 import { scaleByBacklog, scaleByLoad } from "./scaling.ts";
@@ -29,20 +28,21 @@ export class ServicesStack extends WaybillStack {
   readonly services: Readonly<Record<Role, ecs.FargateService>>;
   readonly balancer: Balancer;
 
-  constructor(scope: Construct, shared: Shared, network: NetworkStack, data: DataStack, tasks: TasksStack) {
+  constructor(scope: Construct, shared: Shared, data: DataStack, tasks: TasksStack) {
     super(scope, "services", "API, routers, workers, schedulers, intake", shared);
     const image = waybillImage(this);
-    const made = ROLES.map((role) => [role, this.service(role, image, network, data, tasks)] as const);
+    const made = ROLES.map((role) => [role, this.service(role, image, data, tasks)] as const);
     this.services = Object.fromEntries(made) as Record<Role, ecs.FargateService>;
-    this.balancer = new Balancer(this, network, this.services.api);
+    this.balancer = new Balancer(this, data.network, this.services.api);
     this.scale();
     addRestarts(this, this.services);
     this.tellFailedDeployments();
     new CfnOutput(this, "ApiHost", { value: this.balancer.alb.loadBalancerDnsName });
   }
 
-  private service(role: Role, image: ecs.ContainerImage, network: NetworkStack, data: DataStack, tasks: TasksStack): ecs.FargateService {
+  private service(role: Role, image: ecs.ContainerImage, data: DataStack, tasks: TasksStack): ecs.FargateService {
     const { least, ...size } = SIZES[role];
+    const { network } = data;
     const task = taskDefinition(this, role, { ...size, statements: permissionsOf(this, role) });
     const container = addContainer(this, task, role, {
       image,

@@ -9,7 +9,6 @@ import type { Construct } from "constructs";
 import { addContainer, taskDefinition, taskSecurityGroup, waybillImage } from "./container.ts";
 import { DATABASE_ROLE, type DataStack } from "./data.ts";
 import { commonEnvironment, databaseEnvironment, withoutAccounts } from "./environment.ts";
-import type { NetworkStack } from "./network.ts";
 import { operatorPermissions } from "./permissions.ts";
 import { WaybillStack, type Shared } from "./stack.ts";
 
@@ -26,8 +25,9 @@ export function databaseSecrets(secret: secretsmanager.ISecret): Record<string, 
 export class TasksStack extends WaybillStack {
   readonly cluster: ecs.Cluster;
 
-  constructor(scope: Construct, shared: Shared, network: NetworkStack, data: DataStack) {
+  constructor(scope: Construct, shared: Shared, data: DataStack) {
     super(scope, "tasks", "cluster, migration, operator's commands", shared);
+    const { network } = data;
     this.cluster = new ecs.Cluster(this, "Cluster", {
       clusterName: this.names.cluster,
       vpc: network.vpc,
