@@ -1,4 +1,5 @@
 // The network: one of our own, or an existing one by its ids. Nothing is looked up, so that synthesis needs no account.
+import { Annotations } from "aws-cdk-lib";
 import * as ec2 from "aws-cdk-lib/aws-ec2";
 import { Construct } from "constructs";
 
@@ -21,6 +22,7 @@ export class Network extends Construct {
   }
 
   private existingVpc(existing: ExistingVpc): ec2.IVpc {
+    Annotations.of(this).acknowledgeWarning("@aws-cdk/aws-ec2:noSubnetRouteTableId", "nothing here changes routes");
     return ec2.Vpc.fromVpcAttributes(this, "Vpc", {
       vpcId: existing.vpcId,
       availabilityZones: [...existing.availabilityZones],

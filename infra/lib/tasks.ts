@@ -37,6 +37,7 @@ export class TasksStack extends WaybillStack {
     const image = waybillImage(this);
     this.migration(data, image);
     this.operator(data, image);
+    new CfnOutput(this, "ClusterName", { value: this.cluster.clusterName });
     const group = taskSecurityGroup(this, "OneOff", network.vpc);
     new CfnOutput(this, "OneOffSubnets", { value: network.vpc.selectSubnets(network.tasks).subnetIds.join(",") });
     new CfnOutput(this, "OneOffSecurityGroups", { value: [group, data.databaseClients].map((g) => g.securityGroupId).join(",") });

@@ -7,3 +7,4 @@ import "./compute.test.ts";
 import "./permissions.test.ts";
 import "./alarms.test.ts";
 import "./project.test.ts";
+import "./migration.test.ts";
