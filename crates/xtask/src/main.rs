@@ -13,6 +13,7 @@
 mod args;
 mod bench;
 mod crash;
+mod infra;
 mod services;
 mod sqlx_prepare;
 mod tally;
@@ -36,6 +37,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
+    Command { name: "infra", help: infra::HELP, run: infra::run },
     Command { name: "up", help: up::HELP, run: up::run },
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
