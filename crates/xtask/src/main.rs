@@ -1,8 +1,8 @@
 //! The developer's commands: `cargo xtask COMMAND`.
 //!
 //! One module per command, each with a `HELP` text and a `run(args) -> Result<ExitCode>`; `COMMANDS` below is the list.
-//! What several commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis) and `tally` (counting
-//! test results).
+//! What several commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis), `aws` (an emulator) and `tally`
+//! (counting test results).
 //!
 //! It must build in seconds, because everybody's first command runs through it: no async runtime, no command line
 //! parser, no crate of ours but `waybill-services`. A command that needs more starts the `waybill` binary or a test as
@@ -11,6 +11,7 @@
 //! To add a command: a module, and a line in `COMMANDS`.
 
 mod args;
+mod aws;
 mod bench;
 mod crash;
 mod infra;
@@ -42,10 +43,15 @@ const COMMANDS: &[Command] = &[
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
 
+/// The command with that name.
+fn command(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let name = words.next().unwrap_or_default();
-    if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
+    if let Some(command) = command(&name) {
         return (command.run)(Args::new(words)).unwrap_or_else(|error| {
             eprintln!("xtask {name}: {error:#}");
             ExitCode::FAILURE
