@@ -15,12 +15,14 @@ mod aws;
 mod bench;
 mod crash;
 mod infra;
+mod lambda;
 mod services;
 mod sqlx_prepare;
 mod tally;
 mod test;
 mod up;
 mod workspace;
+mod zip;
 
 use std::process::ExitCode;
 
@@ -39,6 +41,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
     Command { name: "infra", help: infra::HELP, run: infra::run },
+    Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
