@@ -192,7 +192,7 @@ fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync
     let (store, queue, redis) = (wired.context.store.clone(), wired.queue.clone(), wired.redis.clone());
     Ok(Arc::new(move || {
         metrics::gauge!("waybill_sql_statements").set(store.statements() as f64);
-        metrics::gauge!("waybill_queue_requests").set(queue.requests() as f64);
+        metrics::gauge!("waybill_queue_requests").set((queue.requests)() as f64);
         metrics::gauge!("waybill_redis_round_trips").set(redis.as_ref().map_or(0, |redis| redis.round_trips()) as f64);
         handle.run_upkeep();
         handle.render()
