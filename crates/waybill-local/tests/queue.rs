@@ -41,6 +41,9 @@ async fn it_keeps_the_contract_of_the_queue() {
         max_receive_count: 3,
         tick: Duration::from_millis(500),
         reports_stale_receipts: true,
+        forgives_second_delete: true,
+        refuses_not_in_flight: true,
+        oldest_age: true,
         fair: true,
     })
     .await;

@@ -22,6 +22,7 @@ use waybill_core::{
     ports::{MAX_BATCH, OutgoingMessage, QueueName, Receipt, ReceivedMessage},
     route::{JobFacts, Plan, plan},
     state::{JobState, Reason},
+    text::{sendable, storable},
 };
 use waybill_store::{RoutableJob, Routed, RoutedJob, RoutingOptions, StoreError};
 
@@ -85,10 +86,12 @@ pub(crate) async fn dead_letter_message(
     warn!(queue = queue.as_str(), message = message.id, reason, "queue.message_dead_lettered");
     metrics::counter!("waybill_queue_poison_total", "queue" => queue.as_str()).increment(1);
     let attributes = vec![
-        ("reason".to_owned(), waybill_core::text::storable(reason, 200)),
+        ("reason".to_owned(), sendable(&storable(reason, 200)).into_owned()),
         ("message_id".to_owned(), message.id.clone()),
     ];
-    let entry = OutgoingMessage { body: message.body.clone(), attributes, ..OutgoingMessage::default() };
+    // A queue that takes any text may have handed out what this one refuses for good; then the message would come back and back.
+    let body = sendable(&message.body).into_owned();
+    let entry = OutgoingMessage { body, attributes, ..OutgoingMessage::default() };
     let sent = context.queue.send_batch(dead, &[entry]).await;
     let sent = matches!(sent.as_deref(), Ok([Ok(())]));
     if sent {

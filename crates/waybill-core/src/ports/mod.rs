@@ -16,6 +16,6 @@ pub use objects::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
 pub use provider::{FeedbackEvent, FeedbackKind, Provider};
 pub use queue::{
     EntryError, MAX_BATCH, MAX_BATCH_BYTES, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt,
-    ReceivedMessage, split_batches,
+    ReceivedMessage, split_batches, split_batches_within,
 };
 pub use renderer::{RenderFailure, RenderRequest, RenderedDocument, Renderer};

@@ -68,7 +68,7 @@ impl QueueName {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutgoingMessage {
     pub body: String,
-    /// The tenant, for fairness between tenants; says nothing about order.
+    /// The tenant, for fairness between tenants; says nothing about order. Any text: see [`super::queue_quotas::group`].
     pub group: Option<String>,
     /// At most 900 s (SQS quota); longer waits live in Postgres.
     pub delay: Duration,
@@ -124,7 +124,7 @@ pub struct QueueDepth {
     pub visible: u64,
     pub in_flight: u64,
     pub delayed: u64,
-    /// Age of the oldest message that is not in flight.
+    /// Age of the oldest message that is not in flight, where the queue tells it.
     pub oldest_age: Option<Duration>,
 }
 
@@ -170,11 +170,16 @@ pub trait Queue: Send + Sync {
 
 /// Splits messages into requests by count and by bytes. A message that is too large alone stands alone; the adapter refuses it.
 pub fn split_batches(messages: &[OutgoingMessage]) -> Vec<std::ops::Range<usize>> {
+    split_batches_within(messages, MAX_BATCH_BYTES)
+}
+
+/// The same for a queue whose own limit is lower (SQS: `MaximumMessageSize`).
+pub fn split_batches_within(messages: &[OutgoingMessage], max_bytes: usize) -> Vec<std::ops::Range<usize>> {
     let mut out = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (index, message) in messages.iter().enumerate() {
         let size = message.bytes();
-        if index > start && (index - start == MAX_BATCH || bytes + size > MAX_BATCH_BYTES) {
+        if index > start && (index - start == MAX_BATCH || bytes + size > max_bytes) {
             out.push(start..index);
             (start, bytes) = (index, 0);
         }
@@ -205,5 +210,12 @@ mod tests {
         assert_eq!(sizes(&[]), [0usize; 0]);
         // 300,000 characters of two octets each.
         assert_eq!(sizes(&[600_000, 600_000]), [1, 1]);
+    }
+
+    #[test]
+    fn sqs_02_a_queue_may_have_a_lower_limit() {
+        let two = [200_000, 200_000].map(|n| OutgoingMessage { body: "x".repeat(n), ..Default::default() });
+        assert_eq!(split_batches(&two), vec![0..2]);
+        assert_eq!(split_batches_within(&two, 262_144), vec![0..1, 1..2]);
     }
 }

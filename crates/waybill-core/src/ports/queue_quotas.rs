@@ -5,7 +5,8 @@
 //! its neighbours nothing, and because emulators take what SQS refuses.
 
 use super::{EntryError, MAX_BATCH_BYTES, OutgoingMessage};
-use std::time::Duration;
+use sha2::{Digest, Sha256};
+use std::{borrow::Cow, time::Duration};
 
 /// Longest delay of a message (SQS quota).
 pub const MAX_DELAY: Duration = Duration::from_secs(900);
@@ -43,10 +44,7 @@ pub fn check_message(message: &OutgoingMessage) -> Result<(), EntryError> {
             return refuse("an attribute has characters outside XML 1.0");
         }
     }
-    match message.group.as_deref() {
-        Some(group) if !is_group(group) => refuse("the group is not 1 to 128 ASCII letters, digits and punctuation"),
-        Some(_) | None => Ok(()),
-    }
+    Ok(())
 }
 
 /// # Errors
@@ -55,8 +53,11 @@ pub fn check_visibility(timeout: Duration) -> Result<(), EntryError> {
     if timeout > MAX_VISIBILITY { refuse("the visibility timeout is above 12 h") } else { Ok(()) }
 }
 
-fn is_group(text: &str) -> bool {
-    (1..=MAX_GROUP).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+/// A group as SQS takes it: 1 to 128 ASCII letters, digits and punctuation. Any other text is replaced by its SHA-256 in hex: fairness is
+/// no reason to refuse a message.
+pub fn group(text: &str) -> Cow<'_, str> {
+    let fits = (1..=MAX_GROUP).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Cow::Borrowed(text) } else { Cow::Owned(hex::encode(Sha256::digest(text))) }
 }
 
 /// `Char` of XML 1.0 without the surrogates, which a `char` can't be.
@@ -83,10 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn sqs_09_groups_are_what_sqs_takes() {
-        assert!(is_group("ten_01h455vb4pex5vsknk084sn02q") && is_group(&"x".repeat(128)));
-        for bad in ["", "Acme GmbH & Co", "a\u{e7}ai", &"x".repeat(129)] {
-            assert!(!is_group(bad), "{bad:?}");
+    fn sqs_09_groups_are_made_into_what_sqs_takes() {
+        for good in ["ten_01h455vb4pex5vsknk084sn02q", "!~", &"x".repeat(128)] {
+            assert_eq!(group(good), good);
+        }
+        let strange = ["", "Acme GmbH & Co", "a\u{e7}ai", "a\nb", &"x".repeat(129), &"x".repeat(130)];
+        let hashed: std::collections::HashSet<_> = strange.iter().map(|text| group(text).into_owned()).collect();
+        assert_eq!(hashed.len(), strange.len(), "different groups stay different");
+        for made in hashed {
+            assert!(made.len() == 64 && made.bytes().all(|b| b.is_ascii_hexdigit()), "{made}");
         }
     }
 }

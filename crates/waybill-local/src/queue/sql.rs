@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgPool, types::Json};
 use std::time::Duration;
 use uuid::Uuid;
-use waybill_core::ports::{OutgoingMessage, QueueDepth};
+use waybill_core::ports::{OutgoingMessage, QueueDepth, queue_quotas};
 
 /// What groups are called that are none; see the migration.
 const NO_GROUP: &str = "-";
@@ -52,7 +52,8 @@ pub(super) struct Ask<'a> {
 pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMessage]) -> sqlx::Result<()> {
     let bodies: Vec<&str> = messages.iter().map(|m| m.body.as_str()).collect();
     let attributes: Vec<Json<&[(String, String)]>> = messages.iter().map(|m| Json(m.attributes.as_slice())).collect();
-    let groups: Vec<&str> = messages.iter().map(|m| m.group.as_deref().unwrap_or(NO_GROUP)).collect();
+    let groups: Vec<String> =
+        messages.iter().map(|m| m.group.as_deref().map_or(NO_GROUP.into(), queue_quotas::group).into_owned()).collect();
     let delays: Vec<f64> = messages.iter().map(|m| m.delay.as_secs_f64()).collect();
     sqlx::query!(
         "INSERT INTO queue_messages (queue, body, attributes, group_id, visible_at)
@@ -61,7 +62,7 @@ pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMess
         queue,
         &bodies as &[&str],
         &attributes as &[Json<&[(String, String)]>],
-        &groups as &[&str],
+        &groups,
         &delays
     )
     .execute(pool)

@@ -145,6 +145,19 @@ async fn sqs_08_poison_goes_to_the_dead_letter_queue_a_newer_version_waits_and_t
     w.check().await;
 }
 
+/// A copy with these characters would be refused for good, and the message would come back until the end of its days.
+#[tokio::test]
+async fn sqs_03_poison_with_forbidden_characters_reaches_the_dead_letter_queue() {
+    let w = World::new().await;
+    w.queue.plant(QueueName::Main, "{\"name\":\"Ana\u{ffff}\"}");
+    w.queue.plant(QueueName::Main, "a\0b");
+    let router = w.router();
+    w.until("all are moved", async || w.queue.peek(QueueName::Main).is_empty()).await;
+    router.stop().await;
+    let dead: HashSet<String> = w.queue.peek(QueueName::MainDead).into_iter().map(|m| m.body).collect();
+    assert_eq!(dead, HashSet::from(["{\"name\":\"Ana\\uffff\"}", "a\\u0000b"].map(String::from)));
+}
+
 #[tokio::test]
 async fn a_job_that_two_routers_decide_at_once_is_decided_once() {
     let w = World::new().await;

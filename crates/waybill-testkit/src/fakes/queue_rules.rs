@@ -17,12 +17,6 @@ pub(super) fn check(message: &OutgoingMessage) -> Result<(), EntryError> {
         "a delay above 900 s"
     } else if message.attributes.len() > 10 || message.attributes.iter().any(|(n, v)| n.is_empty() || v.is_empty()) {
         "more than ten attributes, or an empty one"
-    } else if message
-        .group
-        .as_deref()
-        .is_some_and(|g| g.is_empty() || g.len() > 128 || !g.bytes().all(|b| b.is_ascii_graphic()))
-    {
-        "a group that is not 1 to 128 ASCII letters, digits and punctuation"
     } else {
         return Ok(());
     };

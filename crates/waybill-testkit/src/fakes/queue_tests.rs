@@ -20,6 +20,9 @@ async fn the_fake_keeps_the_contract() {
         max_receive_count: 3,
         tick: Duration::from_secs(1),
         reports_stale_receipts: true,
+        forgives_second_delete: true,
+        refuses_not_in_flight: true,
+        oldest_age: true,
         fair: true,
     })
     .await;

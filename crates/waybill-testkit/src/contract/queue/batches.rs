@@ -52,10 +52,7 @@ pub async fn other_quotas_fail_alone(subject: Subject<'_>) {
         OutgoingMessage { delay: Duration::from_secs(901), ..message("too long a delay") },
         OutgoingMessage { attributes, ..message("eleven attributes") },
         OutgoingMessage { attributes: vec![("n".into(), String::new())], ..message("an empty attribute") },
-        OutgoingMessage { group: Some("x".repeat(129)), ..message("too long a group") },
-        OutgoingMessage { group: Some("a\u{e7}ai".into()), ..message("a group outside ASCII") },
-        OutgoingMessage { group: Some("Acme GmbH & Co".into()), ..message("a group with spaces") },
-        OutgoingMessage { group: Some("ten_01h455vb4pex5vsknk084sn02q".into()), ..message("a tenant") },
+        message("another good one"),
     ];
-    refused(subject, &messages, &[1, 2, 3, 4, 5, 6, 7]).await;
+    refused(subject, &messages, &[1, 2, 3, 4]).await;
 }

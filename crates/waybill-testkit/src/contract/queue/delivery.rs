@@ -16,7 +16,9 @@ pub async fn a_message_goes_once_around(subject: Subject<'_>) {
     assert_eq!(names, attributes);
     assert!((Utc::now() - got[0].sent_at).num_seconds().abs() < 60, "sent_at is the time of sending");
     subject.delete(QueueName::Main, &got).await;
-    subject.delete(QueueName::Main, &got).await; // what is gone is gone: deleting again is no error
+    if subject.forgives_second_delete {
+        subject.delete(QueueName::Main, &got).await;
+    }
     subject.assert_empty().await;
 }
 
@@ -124,7 +126,8 @@ pub async fn depth_counts_what_is_where(subject: Subject<'_>) {
     subject.delete(QueueName::Main, &got).await;
     let depth = subject.queue.depth(QueueName::Main).await.expect("counts");
     assert_eq!((depth.visible, depth.in_flight, depth.delayed), (0, 0, 1));
-    assert!(depth.oldest_age.is_some_and(|age| age < LONG), "of the delayed one");
+    assert_eq!(depth.oldest_age.is_some(), subject.oldest_age);
+    assert!(depth.oldest_age.is_none_or(|age| age < LONG), "of the delayed one");
     let got = subject.receive_exactly(QueueName::Main, 1, LONG).await;
     subject.delete(QueueName::Main, &got).await;
     assert_eq!(subject.queue.depth(QueueName::Main).await, Ok(QueueDepth::default()));

@@ -1,6 +1,6 @@
 //! The group is for fairness, and for nothing else (Amazon SQS developer guide, "Fair queues").
 
-use super::{LONG, NO_WAIT, Subject, message};
+use super::{LONG, NO_WAIT, Subject, message, sorted_bodies};
 use waybill_core::ports::{OutgoingMessage, QueueName};
 
 fn of(group: &str, body: &str) -> OutgoingMessage {
@@ -15,6 +15,17 @@ pub async fn sqs_09_groups_say_nothing_about_order_or_repeats(subject: Subject<'
     assert_ne!(first[0].id, second[0].id);
     subject.delete(QueueName::Main, &first).await;
     subject.delete(QueueName::Main, &second).await;
+    subject.assert_empty().await;
+}
+
+/// A tenant may be called anything; its messages go all the same.
+pub async fn sqs_09_no_group_costs_a_message(subject: Subject<'_>) {
+    let groups = ["ten_01h455vb4pex5vsknk084sn02q", "Acme GmbH & Co", "a\u{e7}ai", &"x".repeat(130), "", "-", "a\0b"];
+    let messages: Vec<_> = groups.iter().enumerate().map(|(n, group)| of(group, &format!("{n}"))).collect();
+    subject.send(&messages).await;
+    let got = subject.receive_exactly(QueueName::Main, messages.len(), LONG).await;
+    assert_eq!(sorted_bodies(&got), ["0", "1", "2", "3", "4", "5", "6"]);
+    subject.delete(QueueName::Main, &got).await;
     subject.assert_empty().await;
 }
 

@@ -13,7 +13,7 @@ pub use delivery::*;
 pub use groups::*;
 pub use visibility::*;
 
-/// A queue and what it can do. All four queues are empty and nobody else uses them.
+/// A queue and what it can do. All queues are empty and nobody else uses them.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     pub queue: &'a dyn Queue,
@@ -23,6 +23,12 @@ pub struct Subject<'a> {
     pub tick: Duration,
     /// Whether a delete with an old receipt is told. SQS may answer success and delete nothing.
     pub reports_stale_receipts: bool,
+    /// Whether deleting what is gone is a success, as at SQS. An emulator may call the receipt invalid.
+    pub forgives_second_delete: bool,
+    /// Whether a change of the visibility of a message that is visible again is refused, as at SQS. Emulators may do it.
+    pub refuses_not_in_flight: bool,
+    /// Whether it knows the age of its oldest message. SQS has it in CloudWatch only.
+    pub oldest_age: bool,
     /// Whether it serves groups in turn. Emulators do not.
     pub fair: bool,
 }
@@ -44,6 +50,7 @@ pub async fn run(subject: Subject<'_>) {
     sqs_03_forbidden_characters_fail_alone(subject).await;
     other_quotas_fail_alone(subject).await;
     sqs_09_groups_say_nothing_about_order_or_repeats(subject).await;
+    sqs_09_no_group_costs_a_message(subject).await;
     if subject.fair {
         sqs_09_a_backlog_holds_nobody_else_back(subject).await;
     }

@@ -58,7 +58,9 @@ pub async fn visibility_is_changed_both_ways(subject: Subject<'_>) {
     let second = subject.receive_exactly(QueueName::Main, 1, subject.tick).await;
     assert_eq!(second[0].receive_count, 2, "back at once");
     sleep(subject.tick * 2).await;
-    assert_eq!(change(&second[0].receipt, LONG).await, Err(EntryError::StaleReceipt), "no longer in flight");
+    if subject.refuses_not_in_flight {
+        assert_eq!(change(&second[0].receipt, LONG).await, Err(EntryError::StaleReceipt), "no longer in flight");
+    }
     assert!(matches!(change(&second[0].receipt, Duration::from_secs(43_201)).await, Err(EntryError::Permanent(_))));
     let third = subject.receive_exactly(QueueName::Main, 1, LONG).await;
     subject.delete(QueueName::Main, &third).await;
