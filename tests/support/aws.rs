@@ -41,7 +41,7 @@ impl AwsUnderTest {
     /// A queue of the test's own, past the gate.
     pub async fn queue(&self) -> SqsQueue {
         let aws = waybill_aws::load(Some(REGION.into())).await;
-        SqsQueue::connect(&aws, SqsConfig { prefix: self.prefix.clone() }).await.expect("finds the queues")
+        SqsQueue::connect(&aws, SqsConfig::new(&self.prefix)).await.expect("finds the queues")
     }
 
     /// What a process needs to find the queues.

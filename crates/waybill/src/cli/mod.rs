@@ -2,6 +2,7 @@
 
 mod dlq;
 mod dlq_messages;
+mod events;
 mod jobs;
 mod output;
 mod queues;
@@ -38,6 +39,11 @@ pub(crate) enum OperatorCommand {
     Dlq {
         #[command(subcommand)]
         command: dlq::DlqCommand,
+    },
+    /// Events by way of EventBridge: send
+    Events {
+        #[command(subcommand)]
+        command: events::EventsCommand,
     },
     /// Puts dead letters back, selectively
     Redrive(redrive::RedriveArgs),
@@ -87,6 +93,7 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Queues(args) => queues::run(args).await,
         OperatorCommand::Jobs { command } => jobs::run(command).await,
         OperatorCommand::Dlq { command } => dlq::run(command).await,
+        OperatorCommand::Events { command } => events::run(command).await,
         OperatorCommand::Redrive(args) => redrive::run(args).await,
         OperatorCommand::Settle(args) => settle::run(args).await,
         OperatorCommand::Tenants { command } => tenants::run(command).await,

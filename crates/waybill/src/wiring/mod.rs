@@ -64,7 +64,7 @@ pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
     }
     let store = connect_store(config).await?;
     check_schema(&store).await?;
-    let queue = queue(config, &store).await?;
+    let queue = queue(config, &store, Some(config.settings.timings.clone())).await?;
     let redis = match &config.redis_url {
         Some(url) => Some(Arc::new(RedisLock::connect(url.expose()).context("REDIS_URL")?)),
         None => None,

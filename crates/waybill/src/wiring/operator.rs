@@ -28,7 +28,7 @@ impl Operator {
     pub(crate) async fn connect(config: Config) -> anyhow::Result<Self> {
         let store = connect_store(&config).await?;
         check_schema(&store).await?;
-        let queue = queue(&config, &store).await?;
+        let queue = queue(&config, &store, None).await?;
         Ok(Self { store, queue, config })
     }
 

@@ -4,7 +4,7 @@ use crate::config::{Config, QueueChoice};
 use anyhow::Context as _;
 use std::sync::Arc;
 use waybill_aws::{SqsConfig, SqsQueue};
-use waybill_core::ports::Queue;
+use waybill_core::{policy::Timings, ports::Queue};
 use waybill_local::{LocalQueue, LocalQueueConfig};
 use waybill_store::Store;
 
@@ -17,9 +17,11 @@ pub(crate) struct WiredQueue {
     pub(crate) local: Option<Arc<LocalQueue>>,
 }
 
+/// `expected`: what the application counts on; a queue of SQS that differs is told in the log.
+///
 /// # Errors
 /// With SQS: the queue that is missing, or the rights.
-pub(crate) async fn queue(config: &Config, store: &Store) -> anyhow::Result<WiredQueue> {
+pub(crate) async fn queue(config: &Config, store: &Store, expected: Option<Timings>) -> anyhow::Result<WiredQueue> {
     match &config.adapters.queue {
         QueueChoice::Local => {
             let limit = LocalQueueConfig { max_receive_count: config.settings.timings.max_receive_count };
@@ -29,7 +31,7 @@ pub(crate) async fn queue(config: &Config, store: &Store) -> anyhow::Result<Wire
         }
         QueueChoice::Sqs { prefix } => {
             let aws = waybill_aws::load(config.adapters.region.clone()).await;
-            let queue = SqsQueue::connect(&aws, SqsConfig { prefix: prefix.clone() }).await;
+            let queue = SqsQueue::connect(&aws, SqsConfig { prefix: prefix.clone(), expected }).await;
             let queue = Arc::new(queue.context("WAYBILL_QUEUE=sqs")?);
             let counted = queue.clone();
             Ok(WiredQueue { port: queue, requests: Arc::new(move || counted.requests()), local: None })
