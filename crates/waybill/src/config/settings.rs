@@ -109,6 +109,7 @@ pub(super) fn read(r: &mut Reader, providers: &ProvidersConfig) -> Settings {
         limits: EventLimits {
             max_recipients: r.number("WAYBILL_EVENT_MAX_RECIPIENTS", d.limits.max_recipients, "Recipients per event"),
         },
+        max_body_bytes: d.max_body_bytes,
         idempotency_ttl: r.millis(
             "WAYBILL_IDEMPOTENCY_TTL_MS",
             ms(d.idempotency_ttl),
