@@ -9,7 +9,8 @@ mod support;
 
 use serde_json::json;
 use std::time::{Duration, Instant};
-use support::{World, books::states, gate::Gate};
+use support::{World, books::states, gate::Gate, queue_gate::QueueGate};
+use waybill_core::ports::QueueName;
 use waybill_sink::{Fault, FaultKind, Provider};
 
 const RECIPIENTS: usize = 3;
@@ -61,16 +62,12 @@ row!(/// The same delivery kills its worker three times: dead letter, the rest g
 async fn after_commit_before_publish() {
     let world = World::new().await;
     let mut process = world.start("all").await;
-    let mut gate = Gate::close(&world, "INSERT", "queue_messages", "NEW.queue = 'main'").await;
+    let mut gate = QueueGate::on_sends(&world, QueueName::Main, 0).await;
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
     gate.somebody_waits().await;
     process.kill();
-    gate.open_after_death("queue_messages").await;
-    assert_eq!(
-        world.count("SELECT count(*) FROM queue_messages WHERE queue = 'main'").await,
-        0,
-        "it was not published"
-    );
+    gate.open_after_death().await;
+    assert_eq!(world.queue.depth(QueueName::Main).await, 0, "it was not published");
     assert_eq!(world.count("SELECT count(*) FROM outbox").await, 1, "the outbox remembers");
     let _again = world.start("all").await;
     world.all_sent_once(&[job]).await;
@@ -81,13 +78,13 @@ async fn router_after_some_messages() {
     let world = World::new().await;
     let mut process = world.start("all").await;
     // 25 recipients are three requests of ten; the second one stands at the gate.
-    let mut gate = Gate::close(&world, "INSERT", "queue_messages", "NEW.queue = 'delivery' AND gate_after_ten()").await;
+    let mut gate = QueueGate::on_sends(&world, QueueName::Delivery, 10).await;
     let job = world.accept(&world.note("e1", "s1", 25)).await;
     gate.somebody_waits().await;
     process.kill();
     let decided = world.count("SELECT count(*) FROM deliveries").await;
     assert_eq!(decided, 25, "the decision is one transaction");
-    gate.open_after_death("queue_messages").await;
+    gate.open_after_death().await;
     let _again = world.start("all").await;
     let books = world.all_sent_once(&[job]).await;
     assert_eq!(books.deliveries, 25, "nothing new was decided");
@@ -146,15 +143,15 @@ async fn after_acceptance_before_recording() {
 async fn after_recording_before_delete() {
     let world = World::new().await;
     let mut process = world.start("all").await;
-    let mut gate = Gate::close(&world, "DELETE", "queue_messages", "OLD.queue = 'delivery'").await;
+    let mut gate = QueueGate::on_deletes(&world, QueueName::Delivery).await;
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
     gate.somebody_waits().await;
     world.until("sent", "SELECT count(*) FROM deliveries WHERE sent_at IS NOT NULL", |n| n == RECIPIENTS as i64).await;
     process.kill();
-    gate.open_after_death("queue_messages").await;
-    assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue = 'delivery'").await, RECIPIENTS as i64);
+    gate.open_after_death().await;
+    assert_eq!(world.queue.depth(QueueName::Delivery).await, RECIPIENTS as u64);
     let _again = world.start("all").await;
-    world.until("messages", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery'", |n| n == 0).await;
+    world.queue.until("messages", QueueName::Delivery, 0).await;
     world.all_sent_once(&[job]).await;
     world.close().await;
 }
@@ -210,14 +207,9 @@ async fn message_lost() {
     let mut api = world.start("api").await;
     let mut router = world.start("router").await;
     let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
-    world
-        .until("messages", "SELECT count(*) FROM queue_messages WHERE queue = 'delivery'", |n| n == RECIPIENTS as i64)
-        .await;
-    world.until("the router's last step", "SELECT count(*) FROM queue_messages WHERE queue = 'main'", |n| n == 0).await;
-    sqlx::query("DELETE FROM queue_messages WHERE queue = 'delivery'")
-        .execute(&world.db.pool)
-        .await
-        .expect("loses the messages");
+    world.queue.until("messages", QueueName::Delivery, RECIPIENTS as u64).await;
+    world.queue.until("the router's last step", QueueName::Main, 0).await;
+    assert_eq!(world.queue.lose(QueueName::Delivery).await, RECIPIENTS);
     router.kill();
     api.kill();
     let _again = world.start("all").await;

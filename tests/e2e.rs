@@ -1,4 +1,6 @@
 //! End to end, black box: the real binary over HTTP, a real queue, and providers that are played by the sink.
+//!
+//! With `WAYBILL_TEST_AWS=1` the same tests run on SQS, S3 and (if named) Lambda at `AWS_ENDPOINT_URL`: see `support/aws.rs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
 
@@ -10,4 +12,5 @@ mod e2e {
     mod lifecycle;
     mod once;
     mod queue;
+    mod rolling;
 }

@@ -1,8 +1,8 @@
 //! Providers that fail loudly, silently and ambiguously; dead letters and redrive.
 
 use crate::support::{World, books::states};
-use std::{process::Command, time::Duration};
-use waybill_core::outcome::OnUnknown;
+use std::time::Duration;
+use waybill_core::{outcome::OnUnknown, ports::QueueName};
 use waybill_sink::{Fault, FaultKind, Provider};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,20 +43,9 @@ async fn under_hold_an_unknown_outcome_is_never_sent_again_by_itself() {
     // A person looked it up: the provider does not have it.
     let delivery = world.job(&job).await["deliveries"]["data"][0]["delivery_id"].as_str().expect("an id").to_owned();
     world.sink.set_faults(Vec::new());
-    cli(&world, &["settle", &delivery, "--resend"]);
+    world.cli(&["settle", &delivery, "--resend"]);
     world.all_sent_once(std::slice::from_ref(&job)).await;
     world.close().await;
-}
-
-/// Runs the operator's command line against a world.
-fn cli(world: &World, args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
-        .args(args)
-        .env("DATABASE_URL", &world.db.url)
-        .output()
-        .expect("runs waybill");
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,31 +65,25 @@ async fn when_every_provider_fails_until_attempts_run_out_it_is_a_dead_letter_th
         (Some("providers_exhausted"), Some(true))
     );
     assert!(delivery["explanation"].as_str().is_some_and(|words| words.len() > 30), "{delivery:#}");
-    world
-        .until(
-            "entries on the dead-letter queue",
-            "SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'",
-            |n| n == 2,
-        )
-        .await;
+    world.queue.until("entries on the dead-letter queue", QueueName::DeliveryDead, 2).await;
     assert!(
         process.log().contains("ALERT") && process.log().contains("waybill dlq list"),
         "an alert line with the next command"
     );
 
     world.sink.set_faults(Vec::new());
-    let dry = cli(&world, &["redrive", "--dry-run", "--json"]);
+    let dry = world.cli(&["redrive", "--dry-run", "--json"]);
     let dry: serde_json::Value = serde_json::from_str(dry.lines().last().unwrap()).unwrap();
     assert_eq!((dry["matched"].as_u64(), dry["queued"].as_u64()), (Some(2), Some(0)), "{dry}");
     assert_eq!(world.sink.accepted(), 0);
-    cli(&world, &["redrive", "--yes"]);
+    world.cli(&["redrive", "--yes"]);
     world.all_sent_once(std::slice::from_ref(&job)).await;
     assert_eq!(world.finished(&job).await["status"], "COMPLETED");
     // A second redrive finds nothing to do, and nothing is left on the dead-letter queue.
     let again: serde_json::Value =
-        serde_json::from_str(cli(&world, &["redrive", "--yes", "--json"]).lines().last().unwrap()).unwrap();
+        serde_json::from_str(world.cli(&["redrive", "--yes", "--json"]).lines().last().unwrap()).unwrap();
     assert_eq!(again["matched"].as_u64(), Some(0));
-    assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue = 'delivery-dead'").await, 0);
+    assert_eq!(world.queue.depth(QueueName::DeliveryDead).await, 0);
     assert_eq!(world.sink.accepted(), 2);
     world.close().await;
 }

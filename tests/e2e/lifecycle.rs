@@ -42,7 +42,7 @@ async fn sqs_04_three_rolling_restarts_deliver_once_and_leave_no_dead_letters() 
     let _worker = world.start("worker").await;
     let books = world.all_sent_once(&jobs).await;
     assert_eq!(books.deliveries, 90);
-    assert_eq!(world.count("SELECT count(*) FROM queue_messages WHERE queue LIKE '%-dead'").await, 0);
+    assert_eq!(world.queue.dead_letters().await, 0);
     world.close().await;
 }
 

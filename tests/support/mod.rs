@@ -3,9 +3,15 @@
 // Each test binary uses a part of it.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
+pub mod aws;
 pub mod books;
 pub mod gate;
+pub mod queue;
+pub mod queue_gate;
+pub mod sqs_gate;
 
+use aws::AwsUnderTest;
+use queue::QueueUnderTest;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -62,6 +68,8 @@ pub struct World {
     pub key: String,
     pub api: SocketAddr,
     pub http: reqwest::Client,
+    pub queue: QueueUnderTest,
+    pub aws: Option<AwsUnderTest>,
     data: std::path::PathBuf,
     env: HashMap<String, String>,
     stop_sink: CancellationToken,
@@ -190,8 +198,12 @@ impl World {
         if let Ok(redis) = std::env::var("REDIS_URL") {
             all.insert("REDIS_URL".into(), redis);
         }
+        let aws = AwsUnderTest::start().await;
+        all.extend(aws.iter().flat_map(AwsUnderTest::env).map(|(name, value)| (name.to_owned(), value)));
         all.extend(env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         let world = World {
+            queue: QueueUnderTest::of(&db.pool, aws.as_ref()).await,
+            aws,
             store,
             db,
             sink,
@@ -265,6 +277,19 @@ impl World {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         process
+    }
+
+    /// Runs the operator's command line with what an operator has: the database and the queue.
+    pub fn cli(&self, args: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_waybill"))
+            .env_clear()
+            .args(args)
+            .env("DATABASE_URL", &self.db.url)
+            .envs(self.aws.iter().flat_map(AwsUnderTest::queue_env))
+            .output()
+            .expect("runs waybill");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
     }
 
     /// An event without a document.

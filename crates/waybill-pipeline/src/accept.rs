@@ -43,6 +43,7 @@ type Answer = Result<AcceptAnswer, AcceptError>;
 #[derive(Clone)]
 pub struct Acceptor {
     batcher: Batcher<NewJob, Answer>,
+    publish: mpsc::Sender<publish::Job>,
     context: Arc<Context>,
 }
 
@@ -52,9 +53,9 @@ const MAX_COMMIT: usize = 200;
 impl Acceptor {
     pub fn start(context: Arc<Context>) -> Self {
         let publish = publish::start(context.clone());
-        let shared = context.clone();
-        let batcher = Batcher::spawn(MAX_COMMIT, 2, move |jobs| commit(shared.clone(), publish.clone(), jobs));
-        Self { batcher, context }
+        let shared = (context.clone(), publish.clone());
+        let batcher = Batcher::spawn(MAX_COMMIT, 2, move |jobs| commit(shared.0.clone(), shared.1.clone(), jobs));
+        Self { batcher, publish, context }
     }
 
     /// Stores one event of a tenant. `key` is the `Idempotency-Key`, if the caller sent one; the event's source and id count as well.
@@ -71,6 +72,16 @@ impl Acceptor {
         let jobs = events.iter().map(|event| new_job(JobId(self.context.chance.id()), tenant, event, None)).collect();
         let answers = self.batcher.submit_all(jobs).await;
         answers.into_iter().map(|answer| answer.unwrap_or(Err(AcceptError::Internal))).collect()
+    }
+
+    /// Stores events of any tenants in one commit, which they share with nobody else; each has its own answer. For a caller that has a
+    /// batch already and handles it alone.
+    pub async fn accept_batch(&self, events: &[(TenantId, Event)]) -> Vec<Answer> {
+        if events.is_empty() {
+            return Vec::new();
+        }
+        let job = |(tenant, event): &(TenantId, Event)| new_job(JobId(self.context.chance.id()), *tenant, event, None);
+        commit(self.context.clone(), self.publish.clone(), events.iter().map(job).collect()).await
     }
 }
 

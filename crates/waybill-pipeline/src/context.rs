@@ -17,6 +17,8 @@ pub struct Settings {
     pub timings: Timings,
     pub retry: RetryPolicy,
     pub limits: EventLimits,
+    /// Bytes of an event that comes by queue, in its message or in an object: as many as a request's body may have.
+    pub max_body_bytes: usize,
     /// How long a repeat of an event or an `Idempotency-Key` is answered with the first result.
     pub idempotency_ttl: Duration,
     /// How long a post waits for another transaction that holds its key before it answers 409.
@@ -44,6 +46,7 @@ impl Default for Settings {
             timings: Timings::default(),
             retry: RetryPolicy::default(),
             limits: EventLimits::default(),
+            max_body_bytes: 1024 * 1024,
             idempotency_ttl: Duration::from_secs(7 * 86_400),
             idempotency_wait: Duration::from_secs(1),
             worker_concurrency: 80,

@@ -7,10 +7,11 @@
 //! - [`accept`] commits jobs (group commit) and publishes them; [`relay`] publishes what was left behind.
 //! - [`router`] decides once per job, in one transaction, and sends one message per recipient.
 //! - [`deliver`] is the worker: lock, claim, provider pass, result. It holds no connection and no transaction while it waits.
+//! - [`intake`] accepts what comes by queue, [`feedback`] what providers tell us.
 //! - [`documents`] renders, once per document, and wakes the deliveries that wait for it.
 //! - [`scheduler`] acts on rows whose `due_at` has passed. Every row that is not final has one (the schema holds that), so whatever
 //!   crashes, some scheduler finds the row.
-//! - [`batcher`] is how all of them turn many small requests into few statements.
+//! - [`batcher`] is how all of them turn many small requests into few statements; [`holding`] keeps what they have in hand from others.
 //!
 //! A process runs any set of roles over one [`context::Context`]; any number of processes may run the same role.
 
@@ -19,11 +20,15 @@
 pub mod accept;
 pub mod alerts;
 pub mod batcher;
+mod consume;
 pub mod context;
 mod deletions;
 pub mod deliver;
 pub mod documents;
 pub mod feedback;
+pub mod holding;
+pub mod intake;
+mod poison;
 mod publish;
 mod recent;
 mod reconcile;

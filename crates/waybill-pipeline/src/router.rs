@@ -4,10 +4,12 @@
 //! PENDING, and claims absorb the repeats. The main message is deleted last. Routers never call a provider.
 
 use crate::{
+    consume::{self, Handled, Handler},
     context::{Context, Lifecycle},
-    deletions::Deletions,
     deliver::dead_letter_by_id,
+    poison::dead_letter_message,
 };
+use async_trait::async_trait;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -19,10 +21,9 @@ use waybill_core::{
     ids::{DeliveryId, DocumentId, JobId, TenantId},
     json::{self, Json},
     message::{DeliveryMessage, JobMessage, Parsed, encode, parse},
-    ports::{MAX_BATCH, OutgoingMessage, QueueName, Receipt, ReceivedMessage},
+    ports::{OutgoingMessage, QueueName, Receipt, ReceivedMessage},
     route::{JobFacts, Plan, plan},
     state::{JobState, Reason},
-    text::{sendable, storable},
 };
 use waybill_store::{RoutableJob, Routed, RoutedJob, RoutingOptions, StoreError};
 
@@ -33,106 +34,40 @@ const SEND_PAGE: i64 = 1_000;
 
 /// Receives and routes until `life` stops.
 pub async fn run(context: Arc<Context>, life: Lifecycle) {
-    let deletions = Deletions::start(context.clone(), QueueName::Main);
-    receive(&context, &life, &deletions).await;
-    tokio::select! {
-        () = deletions.finish() => {}
-        () = life.hard.cancelled() => {}
-    }
+    let router = Router { context: context.clone() };
+    consume::run(context, QueueName::Main, life, &router).await;
 }
 
-async fn receive(context: &Context, life: &Lifecycle, deletions: &Deletions) {
-    let visibility = context.settings.timings.visibility_timeout;
-    while !life.stopping() {
-        let received = context.queue.receive(QueueName::Main, MAX_BATCH, context.settings.queue_wait, visibility).await;
-        let messages = match received {
-            Ok(messages) => messages,
-            Err(error) => {
-                warn!(error = %error, "router.receive_failed");
-                life.pause(Duration::from_secs(1)).await;
-                continue;
-            }
-        };
-        if life.stopping() {
-            put_back(context, QueueName::Main, &messages).await;
-            return;
-        }
-        if !messages.is_empty() && !handle(context, &messages, deletions).await {
-            // The database is away: the messages come back by themselves.
-            life.pause(Duration::from_secs(1)).await;
-        }
-    }
+struct Router {
+    context: Arc<Context>,
 }
 
-/// Makes messages visible at once: somebody else takes them.
-pub(crate) async fn put_back(context: &Context, queue: QueueName, messages: &[ReceivedMessage]) {
-    if messages.is_empty() {
-        return;
-    }
-    let entries: Vec<_> = messages.iter().map(|m| (m.receipt.clone(), Duration::ZERO)).collect();
-    if let Err(error) = context.queue.change_visibility_batch(queue, &entries).await {
-        warn!(error = %error, "queue.put_back_failed");
-    }
-}
-
-/// A message that can never be handled goes to the dead-letter queue with its reason; its neighbours go on. Returns whether it is there.
-pub(crate) async fn dead_letter_message(
-    context: &Context,
-    queue: QueueName,
-    message: &ReceivedMessage,
-    reason: &str,
-) -> bool {
-    let Some(dead) = queue.dead_letter() else { return false };
-    warn!(queue = queue.as_str(), message = message.id, reason, "queue.message_dead_lettered");
-    metrics::counter!("waybill_queue_poison_total", "queue" => queue.as_str()).increment(1);
-    let attributes = vec![
-        ("reason".to_owned(), sendable(&storable(reason, 200)).into_owned()),
-        ("message_id".to_owned(), message.id.clone()),
-    ];
-    // A queue that takes any text may have handed out what this one refuses for good; then the message would come back and back.
-    let body = sendable(&message.body).into_owned();
-    let entry = OutgoingMessage { body, attributes, ..OutgoingMessage::default() };
-    let sent = context.queue.send_batch(dead, &[entry]).await;
-    let sent = matches!(sent.as_deref(), Ok([Ok(())]));
-    if sent {
-        let alert = format!("a message on {} can't be handled: {reason}", queue.as_str());
-        context
-            .alerts
-            .raise(waybill_core::ports::AlertCause::DeadLetter, "poison_message", 1, alert, "waybill queues".into())
-            .await;
-    }
-    sent
-}
-
-/// Handles one batch. Returns `false` when the store was unavailable.
-async fn handle(context: &Context, messages: &[ReceivedMessage], deletions: &Deletions) -> bool {
-    let mut jobs: HashMap<JobId, Vec<Receipt>> = HashMap::new();
-    let mut done: Vec<Receipt> = Vec::new();
-    let mut later: Vec<(Receipt, Duration)> = Vec::new();
-    for message in messages {
-        match parse::<JobMessage>(&message.body) {
-            Parsed::Message(parsed) => jobs.entry(parsed.job).or_default().push(message.receipt.clone()),
-            Parsed::Newer(_) => later.push((message.receipt.clone(), NEWER_DELAY)),
-            Parsed::Malformed(reason) => {
-                if dead_letter_message(context, QueueName::Main, message, &reason).await {
-                    done.push(message.receipt.clone());
+#[async_trait]
+impl Handler for Router {
+    async fn handle(&self, messages: &[ReceivedMessage]) -> Handled {
+        let context = &self.context;
+        let mut jobs: HashMap<JobId, Vec<Receipt>> = HashMap::new();
+        let mut handled = Handled::default();
+        for message in messages {
+            match parse::<JobMessage>(&message.body) {
+                Parsed::Message(parsed) => jobs.entry(parsed.job).or_default().push(message.receipt.clone()),
+                Parsed::Newer(_) => handled.later.push((message.receipt.clone(), NEWER_DELAY)),
+                Parsed::Malformed(reason) => {
+                    if dead_letter_message(context, QueueName::Main, message, &reason).await {
+                        handled.done.push(message.receipt.clone());
+                    }
                 }
             }
         }
-    }
-    let (finished, available) = route_batch(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
-    for (job, receipts) in jobs {
-        if finished.contains(&job) {
-            done.extend(receipts);
+        let (finished, available) = route_batch(context, &jobs.keys().copied().collect::<Vec<_>>()).await;
+        handled.away = !available;
+        for (job, receipts) in jobs {
+            if finished.contains(&job) {
+                handled.done.extend(receipts);
+            }
         }
+        handled
     }
-    deletions.add(done);
-    if !later.is_empty()
-        && let Err(error) = context.queue.change_visibility_batch(QueueName::Main, &later).await
-    {
-        warn!(error = %error, "router.change_visibility_failed");
-    }
-    available
 }
 
 /// Routes a batch; if the database is there and refuses it, each job alone, so that a row that this build can't read hurts only itself.

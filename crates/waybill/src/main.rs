@@ -1,6 +1,6 @@
 //! Waybill: delivers business documents; nothing lost, nothing sent twice, everything explained.
 //!
-//! One binary with a subcommand per role (`api`, `router`, `worker`, `scheduler`), `all` for every role in one process, `dev` for a laptop,
+//! One binary with a subcommand per role (`api`, `router`, `worker`, `scheduler`, `intake`), `all` for every role in one process, `dev` for a laptop,
 //! and the operator's commands. This crate only reads the configuration, wires adapters to ports, and starts and stops things;
 //! the use cases are in `waybill-pipeline`.
 
@@ -35,6 +35,8 @@ enum Command {
     Router,
     /// Sends deliveries and renders documents
     Worker,
+    /// Takes events from EventBridge's queue and provider events from the feedback queue
+    Intake,
     /// Outbox relay, due retries, reconciliation, sweeps, alerts
     Scheduler,
     #[command(flatten)]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
             Command::Router => roles::run_service(roles::Roles::ROUTER).await,
             Command::Worker => roles::run_service(roles::Roles::WORKER).await,
             Command::Scheduler => roles::run_service(roles::Roles::SCHEDULER).await,
+            Command::Intake => roles::run_service(roles::Roles::INTAKE).await,
             Command::Operator(command) => cli::run(command).await,
         }
     });

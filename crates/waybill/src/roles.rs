@@ -10,11 +10,13 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use waybill_core::ports::FeedbackEvent;
 use waybill_pipeline::{
     accept::Acceptor,
     context::{Context, Lifecycle},
-    deliver, documents, router, scheduler,
+    deliver, documents, feedback, intake, router, scheduler,
 };
+use waybill_providers::registry;
 
 /// What roles get after `hard` for their last words.
 const AFTER_HARD: Duration = Duration::from_millis(500);
@@ -26,15 +28,17 @@ pub(crate) struct Roles {
     pub(crate) router: bool,
     pub(crate) worker: bool,
     pub(crate) scheduler: bool,
+    pub(crate) intake: bool,
 }
 
 impl Roles {
-    const NONE: Roles = Roles { api: false, router: false, worker: false, scheduler: false };
-    pub(crate) const ALL: Roles = Roles { api: true, router: true, worker: true, scheduler: true };
+    const NONE: Roles = Roles { api: false, router: false, worker: false, scheduler: false, intake: false };
+    pub(crate) const ALL: Roles = Roles { api: true, router: true, worker: true, scheduler: true, intake: true };
     pub(crate) const API: Roles = Roles { api: true, ..Self::NONE };
     pub(crate) const ROUTER: Roles = Roles { router: true, ..Self::NONE };
     pub(crate) const WORKER: Roles = Roles { worker: true, ..Self::NONE };
     pub(crate) const SCHEDULER: Roles = Roles { scheduler: true, ..Self::NONE };
+    pub(crate) const INTAKE: Roles = Roles { intake: true, ..Self::NONE };
 }
 
 pub(crate) fn init_log(json: bool) {
@@ -115,8 +119,10 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let context = wired.context.clone();
     let mut tasks = tokio::task::JoinSet::new();
-    let acceptor = roles.api.then(|| Acceptor::start(context.clone()));
-    let service = Arc::new(PipelineService::new(context.clone(), acceptor, config.providers.inbound_secret.clone()));
+    // One for both ways in, so that their commits are shared.
+    let acceptor = (roles.api || roles.intake).then(|| Acceptor::start(context.clone()));
+    let service =
+        Arc::new(PipelineService::new(context.clone(), acceptor.clone(), config.providers.inbound_secret.clone()));
     let state = waybill_api::ApiState::new(service, api_limits(config), life.soft.clone());
     if let Some(listener) = listener {
         tasks.spawn(serve(listener, waybill_api::router(state.clone()), config.api.clone(), life.clone()));
@@ -130,6 +136,10 @@ pub(crate) async fn run(
         ));
     }
     spawn_roles(&mut tasks, &context, roles, &life);
+    if let Some(acceptor) = acceptor.filter(|_| roles.intake) {
+        tasks.spawn(intake::run(context.clone(), acceptor, life.clone()));
+        tasks.spawn(feedback::consume(context.clone(), ses_events, life.clone()));
+    }
     let good = until_they_end(&mut tasks, &life).await;
     info!("waybill.stopped");
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -176,6 +186,12 @@ fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, rol
     }
 }
 
+/// What SES tells by way of SNS, as the registry's parser reads it from `POST /inbound` too.
+fn ses_events(body: &str) -> Result<Vec<FeedbackEvent>, String> {
+    let ses = registry::find("ses").ok_or("this build has no SES")?;
+    (ses.parse_events)(body.as_bytes()).map_err(|error| error.to_string())
+}
+
 fn api_limits(config: &Config) -> waybill_api::ApiConfig {
     waybill_api::ApiConfig {
         event: config.settings.limits.clone(),
@@ -192,7 +208,7 @@ fn metrics(wired: &Wired) -> anyhow::Result<Arc<dyn Fn() -> String + Send + Sync
     let (store, queue, redis) = (wired.context.store.clone(), wired.queue.clone(), wired.redis.clone());
     Ok(Arc::new(move || {
         metrics::gauge!("waybill_sql_statements").set(store.statements() as f64);
-        metrics::gauge!("waybill_queue_requests").set(queue.requests() as f64);
+        metrics::gauge!("waybill_queue_requests").set((queue.requests)() as f64);
         metrics::gauge!("waybill_redis_round_trips").set(redis.as_ref().map_or(0, |redis| redis.round_trips()) as f64);
         handle.run_upkeep();
         handle.render()

@@ -1,7 +1,7 @@
 //! One received batch on its way to the providers.
 
 use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
-use crate::router::{NEWER_DELAY, dead_letter_message};
+use crate::{consume::delay, holding::in_time, poison::dead_letter_message, router::NEWER_DELAY};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{debug, warn};
@@ -51,40 +51,34 @@ impl Deliverer {
     /// Step 1.
     async fn parse(&self, messages: Vec<ReceivedMessage>, permits: &mut OwnedSemaphorePermit) -> Tickets {
         let mut tickets = Tickets::new();
+        let mut later = Vec::new();
         for message in messages {
             match parse::<DeliveryMessage>(&message.body) {
-                Parsed::Message(parsed) => match tickets.entry(parsed.delivery) {
-                    std::collections::hash_map::Entry::Occupied(mut seen) => {
-                        seen.get_mut().receipts.push(message.receipt)
-                    }
-                    std::collections::hash_map::Entry::Vacant(free) => {
-                        free.insert(Ticket { receipts: vec![message.receipt], _permit: permits.split(1) });
-                    }
-                },
-                Parsed::Newer(_) => {
-                    if let Err(error) = self
-                        .context
-                        .queue
-                        .change_visibility_batch(QueueName::Delivery, &[(message.receipt, NEWER_DELAY)])
-                        .await
-                    {
-                        warn!(error = %error, "deliver.change_visibility_failed");
+                Parsed::Message(parsed) => {
+                    let held = self.holder.take(message.receipt);
+                    match tickets.entry(parsed.delivery) {
+                        std::collections::hash_map::Entry::Occupied(mut seen) => seen.get_mut().messages.push(held),
+                        std::collections::hash_map::Entry::Vacant(free) => {
+                            free.insert(Ticket { messages: vec![held], _permit: permits.split(1) });
+                        }
                     }
                 }
+                Parsed::Newer(_) => later.push((message.receipt, NEWER_DELAY)),
                 Parsed::Malformed(reason) => {
                     if dead_letter_message(&self.context, QueueName::Delivery, &message, &reason).await {
-                        self.acknowledge(Some(Ticket { receipts: vec![message.receipt], _permit: None }));
+                        self.deletions.add(vec![message.receipt]);
                     }
                 }
             }
         }
+        delay(&self.context, QueueName::Delivery, &later).await;
         tickets
     }
 
     /// Deletes a message in the background, with its neighbours.
     pub(super) fn acknowledge(&self, ticket: Option<Ticket>) {
         if let Some(ticket) = ticket {
-            self.deletions.add(ticket.receipts);
+            self.deletions.add(ticket.messages.iter().map(|held| held.receipt().clone()).collect());
         }
     }
 
@@ -214,7 +208,9 @@ impl Deliverer {
                         until: asked + self.context.settings.timings.claim_ttl,
                     };
                     let (worker, stopping) = (self.clone(), stopping.clone());
-                    tokio::spawn(async move { worker.send(delivery, content, granted, ticket, stopping).await });
+                    tokio::spawn(async move {
+                        in_time(QueueName::Delivery, worker.send(delivery, content, granted, ticket, stopping)).await
+                    });
                 }
                 Ok(Ok(Some(Claim::AlreadySent { by }))) => moves.push((delivery, FinalMove::Duplicate { of: by })),
                 Ok(Ok(Some(Claim::InProgress { until_in, .. }))) => {

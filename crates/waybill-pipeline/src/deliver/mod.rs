@@ -14,7 +14,13 @@ pub mod worker;
 
 pub(crate) use results::dead_letter_by_id;
 
-use crate::{batcher::Batcher, context::Context, deletions::Deletions, recent::Recent};
+use crate::{
+    batcher::Batcher,
+    context::Context,
+    deletions::Deletions,
+    holding::{Held, Holder},
+    recent::Recent,
+};
 use bytes::Bytes;
 use std::{
     future::Future,
@@ -28,7 +34,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 use waybill_core::{
     ids::{AttemptId, DeliveryId, JobId, RouteId},
-    ports::{QueueName, Receipt},
+    ports::QueueName,
 };
 use waybill_store::{AttemptResult, Claim, ClaimRequest, Content, LoadedDelivery};
 
@@ -41,6 +47,7 @@ pub struct Deliverer {
     claim: Batcher<ClaimRequest, Result<Option<Claim>, Unavailable>>,
     record: Batcher<Arc<AttemptResult>, Result<bool, Unavailable>>,
     deletions: Deletions,
+    holder: Holder,
     /// Contents never change under their key (routes are versioned, an event's data is fixed).
     recent_contents: Recent<ContentKey, Arc<Content>>,
     recent_documents: Recent<String, Bytes>,
@@ -50,9 +57,9 @@ pub struct Deliverer {
 
 type ContentKey = (JobId, RouteId, i32);
 
-/// A message on its way, with the permit that it holds until it is done.
+/// The messages of a delivery on its way, with the permit that they hold until it is done.
 struct Ticket {
-    receipts: Vec<Receipt>,
+    messages: Vec<Held>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -88,6 +95,11 @@ impl Deliverer {
             claim: batcher(&context, statements::claim),
             record: batcher(&context, results::record),
             deletions: Deletions::start(context.clone(), QueueName::Delivery),
+            holder: Holder::start(
+                context.queue.clone(),
+                QueueName::Delivery,
+                context.settings.timings.visibility_timeout,
+            ),
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
             finished_jobs,

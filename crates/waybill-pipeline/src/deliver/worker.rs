@@ -2,8 +2,9 @@
 
 use super::Deliverer;
 use crate::{
+    consume::put_back,
     context::{Context, Lifecycle},
-    router::put_back,
+    holding::in_time,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
@@ -62,7 +63,9 @@ async fn poll(
             Ok(messages) if messages.is_empty() => {}
             Ok(messages) => {
                 let (deliverer, stopping) = (deliverer.clone(), life.soft.clone());
-                tokio::spawn(async move { deliverer.handle(messages, permit, stopping).await });
+                tokio::spawn(async move {
+                    in_time(QueueName::Delivery, deliverer.handle(messages, permit, stopping)).await
+                });
             }
             Err(error) => {
                 warn!(error = %error, "worker.receive_failed");

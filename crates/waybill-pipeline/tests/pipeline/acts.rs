@@ -14,7 +14,7 @@ use waybill_core::{
 use waybill_pipeline::{
     accept::AcceptAnswer,
     context::{Context, Lifecycle},
-    deliver, documents, router, scheduler,
+    deliver, documents, intake, router, scheduler,
 };
 
 /// How long a test waits for something that should happen at once.
@@ -31,8 +31,16 @@ impl Role {
         world: &World,
         run: impl Fn(Arc<Context>, Lifecycle) -> F,
     ) -> Role {
+        Self::over(world.context.clone(), run)
+    }
+
+    /// Over a context of the test's own.
+    pub(crate) fn over<F: Future<Output = ()> + Send + 'static>(
+        context: Arc<Context>,
+        run: impl Fn(Arc<Context>, Lifecycle) -> F,
+    ) -> Role {
         let life = Lifecycle::default();
-        Role { task: tokio::spawn(run(world.context.clone(), life.clone())), life }
+        Role { task: tokio::spawn(run(context, life.clone())), life }
     }
 
     /// Soft: what was begun is finished.
@@ -102,6 +110,10 @@ impl World {
         Role::start(self, router::run)
     }
 
+    pub(crate) fn intake(&self) -> Role {
+        Role::start(self, |context, life| intake::run(context, self.acceptor.clone(), life))
+    }
+
     /// Works until the delivery queue is empty and everything in flight is recorded.
     pub(crate) async fn work(&self) {
         let worker = self.worker();
@@ -118,6 +130,22 @@ impl World {
     pub(crate) async fn send(&self, queue: QueueName, body: &str) {
         let message = OutgoingMessage { body: body.into(), ..OutgoingMessage::default() };
         assert_eq!(self.queue.send_batch(queue, &[message]).await.unwrap(), [Ok(())]);
+    }
+
+    /// What is on a dead-letter queue: body, reason and detail, by body.
+    pub(crate) async fn buried(&self, queue: QueueName) -> Vec<(String, String, String)> {
+        let mut found = Vec::new();
+        loop {
+            let got = self.queue.receive(queue, 10, Duration::ZERO, Duration::from_secs(60)).await.unwrap();
+            if got.is_empty() {
+                found.sort();
+                return found;
+            }
+            found.extend(got.into_iter().map(|m| {
+                let of = |name: &str| m.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+                (m.body.clone(), of("reason").unwrap_or_default(), of("detail").unwrap_or_default())
+            }));
+        }
     }
 
     pub(crate) async fn until_empty(&self, queue: QueueName) {

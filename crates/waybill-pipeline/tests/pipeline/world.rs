@@ -10,7 +10,7 @@ use waybill_core::{
     event::{Event, EventLimits},
     ids::{RouteId, TenantId},
     json,
-    ports::Renderer,
+    ports::{ObjectStore, Renderer},
     route::RouteSpec,
 };
 use waybill_pipeline::{
@@ -132,6 +132,30 @@ impl World {
         assert!(world.store.create_tenant(world.tenant, "acme", None).await.unwrap());
         world.put_route(&plain()).await;
         world
+    }
+
+    /// The world's context with another database or other objects.
+    pub(crate) fn context_with(&self, store: Store, objects: Arc<dyn ObjectStore>) -> Arc<Context> {
+        Arc::new(Context {
+            store,
+            queue: Arc::new(self.queue.clone()),
+            lock: self.lock.clone(),
+            objects,
+            renderer: self.renderer.clone(),
+            providers: vec![self.ses.clone(), self.sendgrid.clone()],
+            alerts: self.context.alerts.clone(),
+            clock: self.clock.clone(),
+            chance: self.context.chance.clone(),
+            settings: self.context.settings.clone(),
+            documents_bell: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// A database that nobody reaches.
+    pub(crate) async fn no_database(&self) -> Arc<Context> {
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy(&self.db.url).unwrap();
+        pool.close().await;
+        self.context_with(Store::from_pool(pool), self.objects.clone())
     }
 
     /// The next version of the world's route.

@@ -6,20 +6,25 @@ use serde_json::json;
 use std::process::ExitCode;
 use waybill_core::{
     ids::{DeliveryId, JobId, TenantId},
-    ports::QueueName,
     state::Reason,
 };
-use waybill_local::{LocalQueue, LocalQueueConfig};
 use waybill_store::{DeadLetter, DeadLetterFilter};
 
 #[derive(Subcommand)]
 pub(crate) enum DlqCommand {
     /// Dead letters, oldest first
     List(ListArgs),
-    /// One dead letter with its context, or the messages on the dead-letter queues that could not be read
+    /// One dead letter with its context, or what lies on the dead-letter queues
+    ///
+    /// Without a delivery it shows the messages of the local queue as they are. SQS shows a message only to who receives it, so there it
+    /// shows how many there are, and the messages with --receive.
     Show {
-        /// Without it: poison messages
+        /// Without it: the dead-letter queues, with the messages that nobody could read
         delivery: Option<DeliveryId>,
+        /// SQS: receives up to 1000 messages of each dead-letter queue, hides them for at most 30 s and puts them back. Counts as one
+        /// reception of each; that moves nothing, since a dead-letter queue has no other behind it
+        #[arg(long, conflicts_with = "delivery")]
+        receive: bool,
         /// One JSON object
         #[arg(long)]
         json: bool,
@@ -77,39 +82,23 @@ impl FilterArgs {
 }
 
 pub(super) async fn run(command: DlqCommand) -> anyhow::Result<ExitCode> {
-    let store = super::store().await?;
     match command {
         DlqCommand::List(args) => {
+            let store = super::store().await?;
             let filter = args.filter.filter();
             let dead = store.list_dead_letters(&filter, None, i64::from(args.limit)).await?;
             let total = store.count_dead_letters(&filter).await?;
             print_list(&dead, total, args.json);
         }
-        DlqCommand::Show { delivery: Some(delivery), json } => {
+        DlqCommand::Show { delivery: Some(delivery), json, .. } => {
+            let store = super::store().await?;
             let Some(found) = store.load_deliveries(&[delivery]).await?.pop() else {
                 anyhow::bail!("there is no delivery {delivery}")
             };
             return super::jobs::run(super::jobs::JobsCommand::Show { job: found.job, json }).await;
         }
-        DlqCommand::Show { delivery: None, json } => {
-            let queue = LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: 5 });
-            for name in QueueName::ALL.into_iter().filter(|name| name.dead_letter().is_none()) {
-                for message in queue.peek(name, 1_000).await? {
-                    let why = message
-                        .attributes
-                        .iter()
-                        .find(|(name, _)| name == "reason")
-                        .map_or("moved by the queue", |(_, value)| value.as_str());
-                    if json {
-                        println!(
-                            "{}",
-                            json!({"queue": name.as_str(), "id": message.id, "reason": why, "receive_count": message.receive_count, "sent_at": time(message.sent_at), "body": message.body})
-                        );
-                    } else {
-                        println!("{} {} {why}: {}", name.as_str(), time(message.sent_at), message.body);
-                    }
-                }
-            }
+        DlqCommand::Show { delivery: None, receive, json } => {
+            super::dlq_messages::show(&super::operator().await?, receive, json).await?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,8 @@
 //! The operator's commands: read and repair, against the same database as the service.
 
 mod dlq;
+mod dlq_messages;
+mod events;
 mod health;
 mod jobs;
 mod output;
@@ -11,12 +13,12 @@ mod settle;
 mod tenants;
 
 use crate::{
-    config::{Config, Environment},
-    wiring,
+    config::Config,
+    wiring::{self, Operator},
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Subcommand;
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::process::ExitCode;
 use waybill_store::Store;
 
 #[derive(Subcommand)]
@@ -43,6 +45,11 @@ pub(crate) enum OperatorCommand {
     Dlq {
         #[command(subcommand)]
         command: dlq::DlqCommand,
+    },
+    /// Events by way of EventBridge: send
+    Events {
+        #[command(subcommand)]
+        command: events::EventsCommand,
     },
     /// Puts dead letters back, selectively
     Redrive(redrive::RedriveArgs),
@@ -79,7 +86,8 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
     match command {
         OperatorCommand::Migrate => migrate().await,
         OperatorCommand::Config { command: ConfigCommand::Check } => {
-            Config::from_env()?;
+            let config = Config::from_env()?;
+            config.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
             println!("the configuration is usable");
             Ok(ExitCode::SUCCESS)
         }
@@ -93,6 +101,7 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Queues(args) => queues::run(args).await,
         OperatorCommand::Jobs { command } => jobs::run(command).await,
         OperatorCommand::Dlq { command } => dlq::run(command).await,
+        OperatorCommand::Events { command } => events::run(command).await,
         OperatorCommand::Redrive(args) => redrive::run(args).await,
         OperatorCommand::Settle(args) => settle::run(args).await,
         OperatorCommand::Tenants { command } => tenants::run(command).await,
@@ -101,36 +110,20 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The operator's commands need the database and none of the providers' accounts.
-fn environment() -> Environment {
-    Arc::new(|name: &str| match name {
-        "WAYBILL_PROVIDERS" => Some("ses".into()),
-        "AWS_REGION" => std::env::var(name).ok().or_else(|| Some("eu-central-1".into())),
-        "AWS_ENDPOINT_URL_SESV2" | "WAYBILL_SES_TIMEOUT_MS" => None,
-        _ => std::env::var(name).ok(),
-    })
-}
-
 /// The database, with a schema that this build knows.
 async fn store() -> anyhow::Result<Store> {
-    let store = connect(2).await?;
+    let store = wiring::connect_store(&Config::for_operator()?).await?;
     wiring::check_schema(&store).await?;
     Ok(store)
 }
 
-async fn connect(connections: u32) -> anyhow::Result<Store> {
-    let Ok(url) = std::env::var("DATABASE_URL") else {
-        bail!(
-            "DATABASE_URL is not set: it names the database of the service (that of local mode stands in .waybill/dev.env)"
-        )
-    };
-    Store::connect(&url, connections, Duration::from_secs(5))
-        .await
-        .context("PostgreSQL (DATABASE_URL) can't be reached")
+/// The database and the queue of the service.
+async fn operator() -> anyhow::Result<Operator> {
+    Operator::connect(Config::for_operator()?).await
 }
 
 async fn migrate() -> anyhow::Result<ExitCode> {
-    let store = connect(1).await?;
+    let store = wiring::connect_store(&Config::for_operator()?).await?;
     let before = store.schema_version().await?;
     store.migrate().await.context("migrating")?;
     println!("schema: {before:?} -> {:?}", store.schema_version().await?);

@@ -1,11 +1,11 @@
 //! `waybill queues`: one look at where everything stands.
 
 use super::output::{age, table};
+use crate::wiring::Operator;
 use clap::Args;
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
-use waybill_core::ports::{Queue as _, QueueName};
-use waybill_local::{LocalQueue, LocalQueueConfig};
+use waybill_core::ports::QueueName;
 use waybill_store::{StateCount, Store};
 
 #[derive(Args)]
@@ -19,11 +19,10 @@ pub(crate) struct QueuesArgs {
 const STUCK: Duration = Duration::from_secs(120);
 
 pub(super) async fn run(args: QueuesArgs) -> anyhow::Result<ExitCode> {
-    let store = super::store().await?;
-    let queue = LocalQueue::new(store.pool().clone(), LocalQueueConfig { max_receive_count: 5 });
+    let Operator { store, queue, .. } = super::operator().await?;
     let mut queues = Vec::new();
     for name in QueueName::ALL {
-        let depth = queue.depth(name).await?;
+        let depth = queue.port.depth(name).await?;
         queues.push((name, depth));
     }
     let outbox = (store.outbox_count().await?, store.outbox_lag().await?);

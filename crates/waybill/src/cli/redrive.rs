@@ -1,7 +1,6 @@
 //! `waybill redrive`: dead letters back onto the delivery queue, by filter, at a rate, with a dry run and progress.
 
 use super::dlq::{FilterArgs, print_list};
-use crate::{config::Config, wiring};
 use anyhow::bail;
 use clap::Args;
 use std::{
@@ -33,7 +32,8 @@ pub(super) async fn run(args: RedriveArgs) -> anyhow::Result<ExitCode> {
         bail!("--rate: at least 1 delivery a second");
     }
     let filter = args.filter.filter();
-    let store = super::store().await?;
+    let operator = super::operator().await?;
+    let store = &operator.store;
     let total = store.count_dead_letters(&filter).await?;
     if args.dry_run {
         let listed = store.list_dead_letters(&filter, None, 1_000).await?;
@@ -54,13 +54,7 @@ pub(super) async fn run(args: RedriveArgs) -> anyhow::Result<ExitCode> {
         println!("nothing was changed");
         return Ok(ExitCode::FAILURE);
     }
-    store.pool().close().await;
-    let mut config = Config::read(super::environment())?;
-    config.database.connections = 4;
-    // A redrive queues; it neither locks nor sends.
-    config.redis_url = None;
-    let wired = wiring::wire(&config).await?;
-    let summary = redrive::run(&wired.context, &filter, args.rate, |now| progress(now, total)).await?;
+    let summary = redrive::run(&operator.context().await?, &filter, args.rate, |now| progress(now, total)).await?;
     eprintln!();
     if args.json {
         println!("{}", serde_json::to_string(&summary)?);

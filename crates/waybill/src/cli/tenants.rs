@@ -12,7 +12,7 @@ use waybill_core::{
     route::RouteSpec,
 };
 use waybill_crypto::ApiKey;
-use waybill_store::NewApiKey;
+use waybill_store::{NewApiKey, Store};
 
 #[derive(Subcommand)]
 pub(crate) enum TenantsCommand {
@@ -24,6 +24,27 @@ pub(crate) enum TenantsCommand {
         on_unknown: Option<OnUnknown>,
     },
     List,
+    /// Sources on the event bus whose events are a tenant's: add, remove, list
+    Intake {
+        #[command(subcommand)]
+        command: IntakeCommand,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum IntakeCommand {
+    /// From now on events of this source are the tenant's; a source has one tenant
+    Add {
+        tenant: TenantId,
+        /// The `source` of EventBridge's envelope
+        source: String,
+    },
+    /// From now on events of this source are refused
+    Remove { tenant: TenantId, source: String },
+    List {
+        /// Without it: of every tenant
+        tenant: Option<TenantId>,
+    },
 }
 
 fn policy(text: &str) -> Result<OnUnknown, String> {
@@ -99,8 +120,37 @@ pub(super) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
                 .collect();
             print!("{}", table(&["tenant", "name", "on unknown", "created"], &rows));
         }
+        TenantsCommand::Intake { command } => intake(&store, command).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn intake(store: &Store, command: IntakeCommand) -> anyhow::Result<()> {
+    match command {
+        IntakeCommand::Add { tenant, source } => {
+            let added = store
+                .allow_intake_source(tenant, &source)
+                .await
+                .with_context(|| format!("adding the source `{source}` (is {tenant} a tenant?)"))?;
+            println!("{}", if added { "added" } else { "it was there already" });
+        }
+        IntakeCommand::Remove { tenant, source } => {
+            if !store.remove_intake_source(tenant, &source).await? {
+                bail!("{tenant} has no source `{source}`: see `waybill tenants intake list`");
+            }
+            println!("removed");
+        }
+        IntakeCommand::List { tenant } => {
+            let rows: Vec<_> = store
+                .list_intake_sources(tenant)
+                .await?
+                .into_iter()
+                .map(|s| vec![s.source, s.tenant.to_string(), time(s.created_at)])
+                .collect();
+            print!("{}", table(&["source", "tenant", "since"], &rows));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn run_keys(command: KeysCommand) -> anyhow::Result<ExitCode> {

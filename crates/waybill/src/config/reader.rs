@@ -46,7 +46,7 @@ impl Reader {
 
     fn value(&mut self, name: &'static str, default: String, help: &'static str) -> Option<String> {
         self.variables.push(Variable { name, default, help });
-        (self.get)(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+        self.look(name)
     }
 
     pub(crate) fn environment(&self) -> Environment {
@@ -62,12 +62,36 @@ impl Reader {
         self.errors.push((name.to_owned(), problem));
     }
 
-    pub(crate) fn required(&mut self, name: &'static str, help: &'static str) -> String {
-        let value = self.value(name, "required".into(), help);
-        if value.is_none() {
-            self.problem(name, format!("is not set. {help}"));
-        }
-        value.unwrap_or_default()
+    /// A variable that another one may stand in for.
+    pub(crate) fn alternative(&mut self, name: &'static str, default: &str, help: &'static str) -> Option<String> {
+        self.value(name, default.to_owned(), help)
+    }
+
+    /// The value that another variable's choice makes necessary.
+    pub(crate) fn needed_by(&mut self, choice: &str, name: &str, value: Option<String>, what: &str) -> String {
+        value.unwrap_or_else(|| {
+            self.problem(name, format!("is not set; {choice} needs it: {what}"));
+            String::new()
+        })
+    }
+
+    /// One of a few words; the first is the default.
+    pub(crate) fn choice<const N: usize>(
+        &mut self,
+        name: &'static str,
+        words: [&'static str; N],
+        help: &'static str,
+    ) -> &'static str {
+        let text = self.text(name, words[0], help);
+        words.into_iter().find(|word| *word == text).unwrap_or_else(|| {
+            self.problem(name, format!("`{text}`: expected {}", words.join(" or ")));
+            words[0]
+        })
+    }
+
+    /// A variable that is read and documented elsewhere.
+    pub(crate) fn look(&self, name: &str) -> Option<String> {
+        (self.get)(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
     }
 
     pub(crate) fn optional(&mut self, name: &'static str, help: &'static str) -> Option<String> {

@@ -1,5 +1,12 @@
 //! Adapters to ports, by configuration.
 
+mod documents;
+mod operator;
+mod queue;
+
+pub(crate) use operator::Operator;
+pub(crate) use queue::{WiredQueue, queue};
+
 use crate::{
     alerts::{LogAlerts, WebhookAlerts},
     config::Config,
@@ -7,8 +14,9 @@ use crate::{
 };
 use anyhow::{Context as _, bail};
 use std::sync::Arc;
-use waybill_core::ports::{AlertSink, Lock, ObjectStore, Provider, Queue, Renderer};
-use waybill_local::{DiskObjects, InProcessLock, LocalQueue, LocalQueueConfig, LocalRenderer};
+use waybill_aws::SnsAlerts;
+use waybill_core::ports::{AlertSink, Lock, Provider};
+use waybill_local::InProcessLock;
 use waybill_pipeline::{alerts::Alerter, context::Context};
 use waybill_providers::Settings;
 use waybill_redis::RedisLock;
@@ -17,7 +25,7 @@ use waybill_store::{SchemaState, Store};
 /// The context with its concrete parts that measurements and operators look at.
 pub(crate) struct Wired {
     pub(crate) context: Arc<Context>,
-    pub(crate) queue: Arc<LocalQueue>,
+    pub(crate) queue: WiredQueue,
     pub(crate) redis: Option<Arc<RedisLock>>,
 }
 
@@ -27,7 +35,7 @@ pub(crate) struct Wired {
 /// One line that says what is missing and what to do.
 pub(crate) async fn connect_store(config: &Config) -> anyhow::Result<Store> {
     let db = &config.database;
-    let store = Store::connect(&db.url, db.connections, db.acquire_timeout)
+    let store = Store::connect(db.url.expose(), db.connections, db.acquire_timeout)
         .await
         .context("PostgreSQL (DATABASE_URL) can't be reached")?;
     Ok(store)
@@ -51,35 +59,28 @@ pub(crate) async fn check_schema(store: &Store) -> anyhow::Result<()> {
 /// # Errors
 /// What can't be reached or is configured wrongly.
 pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
+    for warning in config.warnings() {
+        tracing::warn!("config: {warning}");
+    }
     let store = connect_store(config).await?;
     check_schema(&store).await?;
-    let queue = Arc::new(LocalQueue::new(
-        store.pool().clone(),
-        LocalQueueConfig { max_receive_count: config.settings.timings.max_receive_count },
-    ));
+    let queue = queue(config, &store, Some(config.settings.timings.clone())).await?;
     let redis = match &config.redis_url {
-        Some(url) => Some(Arc::new(RedisLock::connect(url).context("REDIS_URL")?)),
+        Some(url) => Some(Arc::new(RedisLock::connect(url.expose()).context("REDIS_URL")?)),
         None => None,
     };
     let lock: Arc<dyn Lock> = match &redis {
         Some(redis) => redis.clone(),
         None => Arc::new(InProcessLock::new()),
     };
-    let objects: Arc<dyn ObjectStore> = Arc::new(
-        DiskObjects::new(&config.data_dir).with_context(|| format!("the data folder {}", config.data_dir.display()))?,
-    );
-    let renderer: Arc<dyn Renderer> = Arc::new(LocalRenderer::new(objects.clone(), config.settings.render_concurrency));
-    let mut sinks: Vec<Arc<dyn AlertSink>> = vec![Arc::new(LogAlerts)];
-    if let Some(url) = &config.alerts.webhook_url {
-        sinks.push(Arc::new(WebhookAlerts::new(url.clone())?));
-    }
+    let objects = documents::objects(config).await?;
     let context = Context {
-        alerts: Alerter::new(store.clone(), sinks, config.alerts.quiet),
+        alerts: alerter(config, &store).await?,
         store,
-        queue: queue.clone() as Arc<dyn Queue>,
+        queue: queue.port.clone(),
         lock,
+        renderer: documents::renderer(config, objects.clone()).await,
         objects,
-        renderer,
         providers: providers(config).await?,
         clock: Arc::new(SystemClock::new()),
         chance: Arc::new(SystemChance),
@@ -87,6 +88,19 @@ pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
         documents_bell: tokio::sync::Notify::new(),
     };
     Ok(Wired { context: Arc::new(context), queue, redis })
+}
+
+async fn alerter(config: &Config, store: &Store) -> anyhow::Result<Alerter> {
+    let mut sinks: Vec<Arc<dyn AlertSink>> = vec![Arc::new(LogAlerts)];
+    if let Some(url) = &config.alerts.webhook_url {
+        sinks.push(Arc::new(WebhookAlerts::new(url.clone())?));
+    }
+    if let Some(arn) = &config.alerts.topic_arn {
+        // The topic's own region, which needs not be the service's.
+        let region = arn.split(':').nth(3).map(str::to_owned);
+        sinks.push(Arc::new(SnsAlerts::new(&waybill_aws::load(region).await, arn.clone())));
+    }
+    Ok(Alerter::new(store.clone(), sinks, config.alerts.quiet))
 }
 
 async fn providers(config: &Config) -> anyhow::Result<Vec<Arc<dyn Provider>>> {

@@ -1,0 +1,79 @@
+//! A deployment under load: every process replaced, one after the other.
+
+use crate::support::{Process, World};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+const ROUNDS: usize = 3;
+/// Between two events: about 20 a second with the time of the posts.
+const PAUSE: Duration = Duration::from_millis(40);
+const RECIPIENTS: usize = 2;
+
+/// Posts until it is told to stop, as a producer does that comes again after whatever was no answer. Returns the accepted jobs.
+async fn post_all_the_time(world: &World, stop: Arc<AtomicBool>) -> Vec<String> {
+    let mut jobs = Vec::new();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let event = world.note(&format!("e{number}"), &format!("s{number}"), RECIPIENTS);
+        jobs.push(post(world, &event).await);
+        tokio::time::sleep(PAUSE).await;
+    }
+    jobs
+}
+
+async fn post(world: &World, event: &serde_json::Value) -> String {
+    for _ in 0..600 {
+        let request = world.http.post(format!("http://{}/events", world.api)).bearer_auth(&world.key).json(event);
+        if let Ok(answer) = request.send().await
+            && answer.status().as_u16() == 202
+            && let Ok(body) = answer.json::<serde_json::Value>().await
+        {
+            return body["job_id"].as_str().expect("a job id").to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the event is not accepted");
+}
+
+/// SIGTERM, the end with success, and a new one.
+async fn replace(world: &World, role: &str, process: &mut Process) {
+    process.signal("TERM");
+    let ended = process.wait(Duration::from_secs(10)).await;
+    assert!(ended.is_some_and(|status| status.success()), "{role}: {ended:?}\n{}", process.log());
+    *process = world.start(role).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqs_04_a_rolling_restart_under_load_loses_nothing_doubles_nothing_and_dead_letters_nothing() {
+    let world = World::new().await;
+    let _scheduler = world.start("scheduler").await;
+    let mut processes = Vec::new();
+    for role in ["api", "router", "router", "worker", "worker"] {
+        processes.push((role, world.start(role).await));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let restarts = async {
+        for _ in 0..ROUNDS {
+            for (role, process) in &mut processes {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                replace(&world, role, process).await;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    let ((), jobs) = tokio::join!(restarts, post_all_the_time(&world, stop.clone()));
+    println!("{} events while {} processes were replaced {ROUNDS} times", jobs.len(), processes.len());
+    assert!(jobs.len() > 50, "there was load: {} events", jobs.len());
+    let books = world.all_sent_once(&jobs).await;
+    assert_eq!(books.deliveries, (jobs.len() * RECIPIENTS) as i64);
+    assert_eq!(world.queue.dead_letters().await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM attempts WHERE outcome = 'crashed'").await, 0, "no attempt was cut");
+    world.close().await;
+}

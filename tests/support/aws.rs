@@ -1,0 +1,74 @@
+//! AWS mode of the black-box tests (`WAYBILL_TEST_AWS=1`): the queues and the bucket of a world's own at `AWS_ENDPOINT_URL`, where an
+//! emulator listens, and a gate in front of its SQS.
+//!
+//! `WAYBILL_TEST_FUNCTION` names a renderer's function that is there already, `WAYBILL_TEST_BUCKET` the bucket that it writes to: one
+//! function serves all tests, and keys are made of ids. Without them documents are rendered by the worker and kept in S3.
+
+use super::sqs_gate::SqsGate;
+use uuid::Uuid;
+use waybill_aws::{SqsConfig, SqsQueue, Topology};
+
+const REGION: &str = "eu-central-1";
+
+pub struct AwsUnderTest {
+    pub gate: SqsGate,
+    prefix: String,
+    bucket: String,
+    endpoint: String,
+    function: Option<String>,
+}
+
+impl AwsUnderTest {
+    /// `None` in local mode.
+    pub async fn start() -> Option<Self> {
+        std::env::var("WAYBILL_TEST_AWS").ok().filter(|value| value == "1")?;
+        let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("WAYBILL_TEST_AWS=1 needs AWS_ENDPOINT_URL");
+        let prefix = format!("t-{}", Uuid::now_v7().simple());
+        let function = std::env::var("WAYBILL_TEST_FUNCTION").ok();
+        let bucket = match (&function, std::env::var("WAYBILL_TEST_BUCKET")) {
+            (Some(_), Ok(bucket)) => bucket,
+            (Some(_), Err(_)) => {
+                panic!("WAYBILL_TEST_FUNCTION needs WAYBILL_TEST_BUCKET, which the function writes to")
+            }
+            (None, _) => prefix.clone(),
+        };
+        let topology = Topology::load().expect("infra/topology.json");
+        let aws = waybill_aws::load(Some(REGION.into())).await;
+        waybill_aws::provision(&aws, &topology, &prefix, Some(&bucket)).await.expect("makes queues and a bucket");
+        Some(Self { gate: SqsGate::start(&endpoint, &prefix).await, prefix, bucket, endpoint, function })
+    }
+
+    /// A queue of the test's own, past the gate.
+    pub async fn queue(&self) -> SqsQueue {
+        let aws = waybill_aws::load(Some(REGION.into())).await;
+        SqsQueue::connect(&aws, SqsConfig::new(&self.prefix)).await.expect("finds the queues")
+    }
+
+    /// What a process needs to find the queues.
+    pub fn queue_env(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("WAYBILL_QUEUE", "sqs".into()),
+            ("WAYBILL_SQS_PREFIX", self.prefix.clone()),
+            ("AWS_REGION", REGION.into()),
+            ("AWS_ACCESS_KEY_ID", "test".into()),
+            ("AWS_SECRET_ACCESS_KEY", "test".into()),
+            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+        ]
+    }
+
+    /// What a role needs.
+    pub fn env(&self) -> Vec<(&'static str, String)> {
+        let mut env = self.queue_env();
+        env.extend([
+            ("AWS_ENDPOINT_URL_SQS", self.gate.url().to_owned()),
+            ("WAYBILL_OBJECTS", "s3".into()),
+            ("WAYBILL_BUCKET", self.bucket.clone()),
+            // SQS waits in whole seconds.
+            ("WAYBILL_QUEUE_WAIT_MS", "1000".into()),
+        ]);
+        if let Some(function) = &self.function {
+            env.extend([("WAYBILL_RENDERER", "lambda".into()), ("WAYBILL_RENDERER_FUNCTION", function.clone())]);
+        }
+        env
+    }
+}
