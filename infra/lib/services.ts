@@ -62,7 +62,8 @@ export class ServicesStack extends WaybillStack {
       serviceName: role,
       cluster: tasks.cluster,
       taskDefinition: task,
-      desiredCount: least,
+      // Where autoscaling counts, a number here would undo it at each deployment.
+      desiredCount: role === "scheduler" ? least : undefined,
       vpcSubnets: network.tasks,
       securityGroups: [
         own,

@@ -104,9 +104,14 @@ suite("services", () => {
       assert.deepEqual([d.MinimumHealthyPercent, d.MaximumPercent], [100, 200]);
       assert.deepEqual(d.DeploymentCircuitBreaker, { Enable: true, Rollback: true });
       assert.equal(p["NetworkConfiguration"].AwsvpcConfiguration.AssignPublicIp, "DISABLED");
-      assert.ok(p["DesiredCount"] === undefined || p["DesiredCount"] >= 2);
     }
-    assert.equal(service("scheduler").Properties["DesiredCount"], 2);
+  });
+
+  test("two tasks of everything run at least, and a deployment doesn't reset what autoscaling has chosen", () => {
+    const counts = ROLES.map((role) => [role, service(role).Properties["DesiredCount"]]);
+    assert.deepEqual(counts.filter(([, count]) => count !== undefined), [["scheduler", 2]]);
+    const targets = Object.values(resources("services", "AWS::ApplicationAutoScaling::ScalableTarget")).map((one) => one.Properties);
+    assert.deepEqual(targets.map((one) => one["MinCapacity"]), [2, 2, 2, 2]);
   });
 
   test("every role reaches the database, only workers reach Valkey", () => {
