@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use waybill_services::{Ministack, MinistackOptions, Progress};
 
 use crate::services;
@@ -20,9 +20,10 @@ pub(crate) struct Aws {
 }
 
 impl Aws {
-    /// Uses `AWS_ENDPOINT_URL` where it is set and somebody answers there. Real AWS has no such variable, so it is never used.
+    /// Uses `AWS_ENDPOINT_URL` where it is set and somebody answers there. Never AWS itself: the tests make and delete what they like.
     pub(crate) fn find_or_start() -> Result<Self> {
         if let Some(endpoint) = services::answering(ENDPOINT, 80) {
+            ensure!(!is_real(&endpoint), "{ENDPOINT} is {endpoint}: these tests run on an emulator only");
             return Ok(Self { endpoint, _ministack: None });
         }
         let folder = workspace::target().join("services");
@@ -51,5 +52,23 @@ impl Aws {
             }
         }
         command.envs(self.environment());
+    }
+}
+
+fn is_real(endpoint: &str) -> bool {
+    let endpoint = endpoint.to_ascii_lowercase();
+    [".amazonaws.com", ".api.aws", ".aws.dev"].iter().any(|domain| endpoint.contains(domain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emulator_is_not_taken_for_aws_nor_aws_for_an_emulator() {
+        assert!(is_real("https://sqs.eu-central-1.amazonaws.com"));
+        assert!(is_real("https://S3.cn-north-1.AmazonAWS.com.cn/"));
+        assert!(is_real("https://sqs.eu-central-1.api.aws"));
+        assert!(!is_real("http://127.0.0.1:4566") && !is_real("http://localstack:4566"));
     }
 }

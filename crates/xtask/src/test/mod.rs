@@ -23,7 +23,8 @@ test [--wheels | --aws] [--only NAME] [-- ARGS]
     --wheels              the tests that download servers, which are left out otherwise
     --aws                 the tests that need an emulator of AWS, which are left out otherwise, and the
                           end-to-end and crash suites on it: starts a MiniStack too (or uses
-                          AWS_ENDPOINT_URL if it answers), and builds the renderer's zip
+                          AWS_ENDPOINT_URL if it answers), and builds the renderer's zip (or uses
+                          WAYBILL_RENDERER_ZIP)
     -- ARGS               for the test programs, such as --nocapture";
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -38,7 +39,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let steps = plan::plan(only.as_deref(), kind, &rest)?;
 
     let watch = Stopwatch::start();
-    let renderer = if steps.iter().any(|step| step.on_aws) { renderer(&watch)? } else { None };
+    let renderer = if steps.iter().any(Step::needs_renderer) { renderer(&watch)? } else { None };
     watch.heading("servers");
     let services = Services::find_or_start()?;
     let aws = if kind == Kind::Aws { Some(Aws::find_or_start()?) } else { None };
@@ -62,8 +63,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// The zip of the renderer's function, where there is a command that builds it.
+const RENDERER_ZIP: &str = "WAYBILL_RENDERER_ZIP";
+
+/// The zip of the renderer's function: the caller's (an emulator may run it on another system than this one), else built where there is a
+/// command that does.
 fn renderer(watch: &Stopwatch) -> Result<Option<PathBuf>> {
+    if let Some(zip) = std::env::var_os(RENDERER_ZIP).filter(|zip| !zip.is_empty()).map(PathBuf::from) {
+        ensure!(zip.is_file(), "{RENDERER_ZIP} is {}, where no file is", zip.display());
+        return Ok(Some(std::path::absolute(zip).context("resolving the path of the zip")?));
+    }
     let Some(lambda) = crate::command("lambda") else { return Ok(None) };
     watch.heading("the renderer's zip");
     let code = (lambda.run)(Args::new(std::iter::empty()))?;
@@ -75,7 +83,7 @@ fn renderer(watch: &Stopwatch) -> Result<Option<PathBuf>> {
 
 fn on_emulator(command: &mut Command, step: &Step, renderer: Option<&PathBuf>) {
     if let Some(zip) = renderer {
-        command.env("WAYBILL_RENDERER_ZIP", zip);
+        command.env(RENDERER_ZIP, zip);
     }
     if step.on_aws {
         command.env("WAYBILL_TEST_AWS", "1");

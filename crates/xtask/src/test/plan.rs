@@ -20,7 +20,7 @@ pub(super) enum Kind {
 pub(super) struct Step {
     pub(super) heading: String,
     pub(super) arguments: Vec<String>,
-    /// The binary under test runs on the emulator, and needs the renderer's function there.
+    /// The binary under test runs on the emulator.
     pub(super) on_aws: bool,
 }
 
@@ -28,6 +28,11 @@ impl Step {
     fn new(heading: impl Into<String>, arguments: &str) -> Self {
         let arguments = words("test --locked --no-fail-fast").into_iter().chain(words(arguments)).collect();
         Self { heading: heading.into(), arguments, on_aws: false }
+    }
+
+    /// The renderer's function runs on the emulator too.
+    pub(super) fn needs_renderer(&self) -> bool {
+        self.on_aws || self.arguments.iter().any(|word| word == "waybill-aws")
     }
 }
 
@@ -41,6 +46,9 @@ pub(super) fn plan(only: Option<&str>, kind: Kind, rest: &[String]) -> Result<Ve
         (Kind::Usual, only) => vec![usual(only)],
         (Kind::Aws, only) => aws(only),
     };
+    if let (true, Some(only)) = (steps.is_empty(), only) {
+        bail!("--aws has no tests of {only}");
+    }
     for step in &mut steps {
         if !rest.is_empty() && !step.arguments.iter().any(|word| word == "--") {
             step.arguments.push("--".to_owned());
@@ -146,6 +154,13 @@ mod tests {
                 "-p waybill --test e2e --test crash row_05"
             ]
         );
-        assert_eq!(plan(Some("store"), Kind::Aws, &[]).unwrap(), []);
+        assert_eq!(plan(Some("store"), Kind::Aws, &[]).unwrap_err().to_string(), "--aws has no tests of store");
+    }
+
+    #[test]
+    fn the_renderer_is_built_for_those_who_call_it() {
+        let needed = |only| plan(only, Kind::Aws, &[]).unwrap().iter().any(Step::needs_renderer);
+        assert!(needed(None) && needed(Some("aws")) && needed(Some("waybill")));
+        assert!(!needed(Some("redis")) && !needed(Some("xtask")));
     }
 }
