@@ -9,6 +9,7 @@ mod support;
 mod e2e {
     mod accept;
     mod failures;
+    mod intake;
     mod lifecycle;
     mod once;
     mod queue;

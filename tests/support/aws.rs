@@ -5,6 +5,7 @@
 //! function serves all tests, and keys are made of ids. Without them documents are rendered by the worker and kept in S3.
 
 use super::sqs_gate::SqsGate;
+use serde_json::json;
 use uuid::Uuid;
 use waybill_aws::{SqsConfig, SqsQueue, Topology};
 
@@ -42,6 +43,34 @@ impl AwsUnderTest {
     pub async fn queue(&self) -> SqsQueue {
         let aws = waybill_aws::load(Some(REGION.into())).await;
         SqsQueue::connect(&aws, SqsConfig::new(&self.prefix)).await.expect("finds the queues")
+    }
+
+    /// A bus whose rule leads events of a source to the intake queue. Repeating it changes nothing.
+    pub async fn bus(&self, source: &str) -> String {
+        let (bus, queue) = (&self.prefix, format!("arn:aws:sqs:{REGION}:000000000000:{}-intake", self.prefix));
+        let pattern = json!({"source": [source]}).to_string();
+        for (operation, body) in [
+            ("CreateEventBus", json!({"Name": bus})),
+            ("PutRule", json!({"Name": "intake", "EventBusName": bus, "EventPattern": pattern, "State": "ENABLED"})),
+            ("PutTargets", json!({"Rule": "intake", "EventBusName": bus, "Targets": [{"Id": "1", "Arn": queue}]})),
+        ] {
+            let answer = reqwest::Client::new()
+                .post(&self.endpoint)
+                .header("X-Amz-Target", format!("AWSEvents.{operation}"))
+                .header("Content-Type", "application/x-amz-json-1.1")
+                .header(
+                    "Authorization",
+                    format!("AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/events/aws4_request"),
+                )
+                .body(body.to_string())
+                .send()
+                .await
+                .expect("the emulator answers");
+            let status = answer.status();
+            let words = answer.text().await.unwrap_or_default();
+            assert!(status.is_success() || words.contains("AlreadyExists"), "{operation}: {status} {words}");
+        }
+        bus.clone()
     }
 
     /// What a process needs to find the queues.

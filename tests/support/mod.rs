@@ -292,6 +292,14 @@ impl World {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
+    /// A file of this world's own.
+    pub fn file(&self, name: &str, content: &str) -> String {
+        std::fs::create_dir_all(&self.data).expect("a data folder");
+        let path = self.data.join(name);
+        std::fs::write(&path, content).expect("writes");
+        path.to_string_lossy().into_owned()
+    }
+
     /// An event without a document.
     pub fn note(&self, id: &str, subject: &str, recipients: usize) -> Value {
         let recipients: Vec<Value> =

@@ -55,7 +55,7 @@ pub(crate) enum OperatorCommand {
     Redrive(redrive::RedriveArgs),
     /// A person's word on a delivery whose outcome is UNKNOWN
     Settle(settle::SettleArgs),
-    /// Tenants: create, list
+    /// Tenants: create, list; intake: whose events of the bus are whose
     Tenants {
         #[command(subcommand)]
         command: tenants::TenantsCommand,
