@@ -16,13 +16,15 @@ export function permissionsOf(stack: WaybillStack, role: Role): iam.PolicyStatem
   const consume = (...queues: QueueName[]) => allow(CONSUME, queues.map((name) => names.queueArn(stack, name)));
   const send = (...arns: string[]) => allow(["sqs:SendMessage"], arns);
   const alert = allow(["sns:Publish"], [names.topicArn(stack, names.alertsTopic)]);
-  // Each process looks up every queue when it starts, so that a missing one shows at once.
-  const lookUp = allow(["sqs:GetQueueUrl"], everyQueue(stack));
+  // Each process looks up every queue and its numbers when it starts, so that a missing or a wrong one shows at once.
+  const lookUp = allow(["sqs:GetQueueUrl", "sqs:GetQueueAttributes"], everyQueue(stack));
   switch (role) {
     case "api":
-      return [lookUp, send(main)];
+      // A customer's retry of a job queues its deliveries.
+      return [lookUp, send(main, delivery)];
     case "router":
-      return [lookUp, alert, consume("main"), send(dead("main"), delivery)];
+      // A delivery whose document has failed already is a dead letter from the start.
+      return [lookUp, alert, consume("main"), send(dead("main"), delivery, dead("delivery"))];
     case "worker":
       return [
         lookUp,
@@ -35,7 +37,7 @@ export function permissionsOf(stack: WaybillStack, role: Role): iam.PolicyStatem
         allow(["ses:SendEmail"], [...identities(stack), names.configurationSetArn(stack)]),
       ];
     case "scheduler":
-      return [lookUp, alert, send(main, delivery)];
+      return [lookUp, alert, send(main, delivery, dead("delivery"))];
     case "intake":
       return [
         lookUp,
@@ -47,10 +49,14 @@ export function permissionsOf(stack: WaybillStack, role: Role): iam.PolicyStatem
   }
 }
 
-/** The operator's commands look at every queue, and take from the dead-letter queues what they put back. */
+/** The operator's commands look at every queue, take from the dead-letter queues what is none any more, and queue what is redriven. */
 export function operatorPermissions(stack: WaybillStack): iam.PolicyStatement[] {
   const dead = QUEUES.map((name) => stack.names.deadQueueArn(stack, name));
-  return [allow(["sqs:GetQueueUrl", "sqs:GetQueueAttributes"], everyQueue(stack)), allow(CONSUME, dead)];
+  return [
+    allow(["sqs:GetQueueUrl", "sqs:GetQueueAttributes"], everyQueue(stack)),
+    allow(CONSUME, dead),
+    allow(["sqs:SendMessage"], [stack.names.queueArn(stack, "delivery")]),
+  ];
 }
 
 function allow(actions: string[], resources: string[]): iam.PolicyStatement {

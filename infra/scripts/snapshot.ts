@@ -1,6 +1,8 @@
-// Writes snapshots/. Read the difference before committing it.
-import { snapshots, write } from "../lib/snapshots.ts";
+// Writes snapshots/ and emulator/templates/. Read the difference before committing it.
+import { EMULATOR, SNAPSHOTS, emulatorTemplates, snapshots, write } from "../lib/snapshots.ts";
 
 const wanted = snapshots();
-write(wanted);
-console.log(`${wanted.size} templates in snapshots/`);
+write(SNAPSHOTS, wanted);
+const emulator = emulatorTemplates();
+write(EMULATOR, emulator);
+console.log(`${wanted.size} templates in snapshots/, ${emulator.size} in emulator/templates/`);

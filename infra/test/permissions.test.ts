@@ -8,7 +8,7 @@ const QUEUES = ["main", "delivery", "intake", "feedback"].flatMap((name) => [nam
 const BUCKET = "arn:${AWS::Partition}:s3:::waybill-documents-${AWS::AccountId}-${AWS::Region}";
 
 const queue = (name: string) => arn("sqs", `waybill-${name}`);
-const lookUp = QUEUES.map((name) => `sqs:GetQueueUrl ${queue(name)}`);
+const lookUp = QUEUES.flatMap((name) => ["GetQueueUrl", "GetQueueAttributes"].map((action) => `sqs:${action} ${queue(name)}`));
 const consume = (name: string) => ["ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage"].map((a) => `sqs:${a} ${queue(name)}`);
 const send = (...names: string[]) => names.map((name) => `sqs:SendMessage ${queue(name)}`);
 const alert = `sns:Publish ${arn("sns", "waybill-alerts")}`;
@@ -22,8 +22,8 @@ function taskRole(stack: string, family: string): string {
 
 suite("task roles", () => {
   const matrix: Record<string, string[]> = {
-    api: [...lookUp, ...send("main")],
-    router: [...lookUp, alert, ...consume("main"), ...send("main-dead", "delivery")],
+    api: [...lookUp, ...send("main", "delivery")],
+    router: [...lookUp, alert, ...consume("main"), ...send("main-dead", "delivery", "delivery-dead")],
     worker: [
       ...lookUp,
       alert,
@@ -34,7 +34,7 @@ suite("task roles", () => {
       `ses:SendEmail ${arn("ses", "configuration-set/waybill")}`,
       `ses:SendEmail ${arn("ses", "identity/*")}`,
     ],
-    scheduler: [...lookUp, alert, ...send("main", "delivery")],
+    scheduler: [...lookUp, alert, ...send("main", "delivery", "delivery-dead")],
     intake: [...lookUp, alert, ...consume("intake"), ...consume("feedback"), ...send("intake-dead", "feedback-dead", "main"), ...read("intake/*")],
   };
   for (const [role, expected] of Object.entries(matrix)) {
@@ -43,9 +43,9 @@ suite("task roles", () => {
     });
   }
 
-  test("the operator may look at every queue and take from the dead-letter queues", () => {
+  test("the operator may look at every queue, take from the dead-letter queues and queue deliveries", () => {
     const dead = QUEUES.filter((name) => name.endsWith("-dead")).flatMap(consume);
-    const expected = [...lookUp, ...QUEUES.map((name) => `sqs:GetQueueAttributes ${queue(name)}`), ...dead];
+    const expected = [...lookUp, ...dead, ...send("delivery")];
     assert.deepEqual(allowed(statementsOf("tasks", taskRole("tasks", "waybill-operator"))), expected.sort());
   });
 

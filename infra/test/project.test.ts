@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 
 import { zipOf } from "../emulator/zip.ts";
-import { committed, snapshots } from "../lib/snapshots.ts";
+import { EMULATOR, SNAPSHOTS, committed, emulatorTemplates, snapshots } from "../lib/snapshots.ts";
 import { SAMPLE, synthesize } from "../lib/synth.ts";
 import { only, resources, sample } from "./templates.ts";
 
@@ -37,10 +37,11 @@ suite("settings", () => {
 
 suite("snapshots", () => {
   test("the committed templates are what is synthesized; npm run snapshot writes them", () => {
-    const wanted = snapshots(sample.templates);
-    const found = committed();
-    assert.deepEqual([...found.keys()].sort(), [...wanted.keys()].sort());
-    for (const [file, content] of wanted) assert.ok(found.get(file) === content, `${file} differs: npm run snapshot, and read the difference`);
+    for (const [folder, wanted] of [[SNAPSHOTS, snapshots(sample.templates)], [EMULATOR, emulatorTemplates()]] as const) {
+      const found = committed(folder);
+      assert.deepEqual([...found.keys()].sort(), [...wanted.keys()].sort());
+      for (const [file, content] of wanted) assert.ok(found.get(file) === content, `${file} differs: npm run snapshot, and read the difference`);
+    }
   });
 });
 
