@@ -12,7 +12,7 @@ import { commonEnvironment, databaseEnvironment, withoutAccounts } from "./envir
 import { operatorPermissions } from "./permissions.ts";
 import { WaybillStack, type Shared } from "./stack.ts";
 
-const PSQL_IMAGE = "public.ecr.aws/docker/library/postgres:17.9-alpine3.23";
+const PSQL_IMAGE = "public.ecr.aws/docker/library/postgres:17-alpine";
 
 /** User and password as the two secrets of a container. */
 export function databaseSecrets(secret: secretsmanager.ISecret): Record<string, ecs.Secret> {
