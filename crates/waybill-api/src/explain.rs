@@ -120,6 +120,7 @@ pub fn of_reason(reason: Reason) -> &'static str {
         Reason::Suppressed => "the address is on the suppression list",
         Reason::DocumentRenderFailed => "its document could not be rendered",
         Reason::DocumentDeadline => "its document was not ready in time",
+        Reason::DocumentAccessDenied => "the object store refused access to its document",
         Reason::DocumentMissing => "its document could not be read",
         Reason::ProviderRejected => "no provider takes this message",
         Reason::RecipientRejected => "the provider refuses this recipient",

@@ -8,3 +8,10 @@ pub enum AwsError {
     #[error("{0}")]
     Config(String),
 }
+
+/// What an error was caused by: the SDK's own words end at "dispatch failure".
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let causes: Vec<String> =
+        std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect();
+    if causes.is_empty() { error.to_string() } else { causes.join(": ") }
+}

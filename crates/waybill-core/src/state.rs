@@ -79,6 +79,7 @@ Reason {
     Suppressed = "suppressed",
     DocumentRenderFailed = "document_render_failed",
     DocumentDeadline = "document_deadline",
+    DocumentAccessDenied = "document_access_denied",
     DocumentMissing = "document_missing",
     ProviderRejected = "provider_rejected",
     RecipientRejected = "recipient_rejected",

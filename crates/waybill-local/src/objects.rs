@@ -11,14 +11,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 use uuid::Uuid;
-use waybill_core::ports::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
+use waybill_core::ports::{ObjectError, ObjectInfo, ObjectStore, PutOutcome, check_object_key};
 
 /// Where objects are written before they get their name; no key may begin with it.
 const INCOMING: &str = ".incoming";
 /// A write that has taken so long belongs to a process that died.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// As S3 allows (Amazon S3 user guide, "Naming Amazon S3 objects").
-const MAX_KEY_BYTES: usize = 1024;
 /// As common file systems allow per name.
 const MAX_PART_BYTES: usize = 255;
 
@@ -50,11 +48,11 @@ impl DiskObjects {
     }
 
     fn path(&self, key: &str) -> Result<PathBuf, ObjectError> {
-        let plain = |part: &str| {
-            !matches!(part, "" | "." | "..") && part.len() <= MAX_PART_BYTES && !part.contains(['\\', '\0'])
-        };
-        if key.len() > MAX_KEY_BYTES || !key.split('/').all(plain) || key.split('/').next() == Some(INCOMING) {
-            return Err(ObjectError::BadKey("not a plain relative path of at most 1024 octets".into()));
+        check_object_key(key)?;
+        if key.split('/').any(|part| part.len() > MAX_PART_BYTES) || key.split('/').next() == Some(INCOMING) {
+            return Err(ObjectError::BadKey(format!(
+                "a part is longer than {MAX_PART_BYTES} octets, or it is reserved"
+            )));
         }
         Ok(self.root.join(key))
     }

@@ -5,9 +5,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use waybill_core::ports::{
-    ObjectError, ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer,
-};
+use waybill_core::ports::{ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer};
 
 /// Renders on blocking threads, no more than so many at a time; the others wait in line.
 pub struct LocalRenderer {
@@ -40,22 +38,15 @@ impl LocalRenderer {
     }
 }
 
-fn stored(error: &ObjectError) -> RenderFailure {
-    match error {
-        ObjectError::Unavailable(_) | ObjectError::Denied(_) => RenderFailure::Temporary(error.to_string()),
-        ObjectError::BadKey(_) => RenderFailure::Permanent(error.to_string()),
-    }
-}
-
 #[async_trait]
 impl Renderer for LocalRenderer {
     async fn render(&self, request: &RenderRequest) -> Result<RenderedDocument, RenderFailure> {
         let mut bytes = self.typeset(request).await?;
         let put = self.objects.put_if_absent(&request.object_key, bytes.clone(), "application/pdf").await;
-        match put.map_err(|e| stored(&e))? {
+        match put.map_err(|e| RenderFailure::of_objects(&e))? {
             PutOutcome::Created => {}
             PutOutcome::Existed => {
-                let found = self.objects.get(&request.object_key).await.map_err(|e| stored(&e))?;
+                let found = self.objects.get(&request.object_key).await.map_err(|e| RenderFailure::of_objects(&e))?;
                 bytes = found.ok_or_else(|| RenderFailure::Temporary("the object vanished".into()))?;
             }
         }
@@ -106,7 +97,10 @@ mod tests {
     async fn a_store_that_fails_is_temporary_and_a_lost_answer_ends_in_the_same_document() {
         let objects = Arc::new(FakeObjects::new());
         let renderer = LocalRenderer::new(objects.clone(), 1);
-        for fault in [ObjectFault::Unavailable, ObjectFault::Denied, ObjectFault::AnswerLost] {
+        objects.fail_next(ObjectCall::Put, ObjectFault::Denied);
+        let denied = renderer.render(&request("a.pdf")).await;
+        assert!(matches!(denied, Err(RenderFailure::Denied(_))), "{denied:?}");
+        for fault in [ObjectFault::Unavailable, ObjectFault::AnswerLost] {
             objects.fail_next(ObjectCall::Put, fault);
             let failed = renderer.render(&request("a.pdf")).await;
             assert!(matches!(failed, Err(RenderFailure::Temporary(_))), "{fault:?}: {failed:?}");

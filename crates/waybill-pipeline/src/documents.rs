@@ -113,15 +113,15 @@ async fn render(context: &Context, document: ClaimedDocument, ready: &Batcher<Re
     };
     metrics::histogram!("waybill_render_seconds")
         .record(context.clock.monotonic().saturating_sub(started).as_secs_f64());
+    if let Err(RenderFailure::Denied(_)) = rendered {
+        metrics::counter!("waybill_documents_denied_total").increment(1);
+    }
     match rendered {
         Ok(rendered) => drop(ready.submit(Ready { id: document.id, token: document.token, document: rendered }).await),
-        Err(RenderFailure::Permanent(detail)) => {
-            give_up(context, &document, Reason::DocumentRenderFailed, detail).await
-        }
-        Err(RenderFailure::Temporary(detail)) if document.attempts >= timings.max_attempts => {
-            give_up(context, &document, Reason::DocumentRenderFailed, detail).await
-        }
-        Err(RenderFailure::Temporary(detail)) => {
+        Err(failure @ (RenderFailure::Temporary(_) | RenderFailure::Denied(_)))
+            if document.attempts < timings.max_attempts =>
+        {
+            let detail = failure.to_string();
             let delay = timings.backoff(document.attempts, context.chance.unit());
             info!(document = %document.id, attempt = document.attempts, delay_ms = delay.as_millis() as u64, "documents.render_retry");
             if let Err(error) =
@@ -131,13 +131,17 @@ async fn render(context: &Context, document: ClaimedDocument, ready: &Batcher<Re
                 warn!(document = %document.id, error = &error as &dyn std::error::Error, "documents.retry_not_recorded");
             }
         }
+        Err(RenderFailure::Denied(detail)) => give_up(context, &document, Reason::DocumentAccessDenied, detail).await,
+        Err(RenderFailure::Permanent(detail) | RenderFailure::Temporary(detail)) => {
+            give_up(context, &document, Reason::DocumentRenderFailed, detail).await
+        }
     }
 }
 
 /// What a renderer says is not believed: the object has to be there, of that size and content, and a PDF.
 async fn check(context: &Context, key: &str, said: RenderedDocument) -> Result<RenderedDocument, RenderFailure> {
     use sha2::{Digest, Sha256};
-    let bytes = context.objects.get(key).await.map_err(|e| RenderFailure::Temporary(e.to_string()))?;
+    let bytes = context.objects.get(key).await.map_err(|e| RenderFailure::of_objects(&e))?;
     let bytes = bytes
         .ok_or_else(|| RenderFailure::Temporary("the renderer reported success and the object is not there".into()))?;
     if !bytes.starts_with(b"%PDF-") {

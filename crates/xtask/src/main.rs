@@ -13,12 +13,14 @@
 mod args;
 mod bench;
 mod crash;
+mod lambda;
 mod services;
 mod sqlx_prepare;
 mod tally;
 mod test;
 mod up;
 mod workspace;
+mod zip;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
+    Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];

@@ -9,10 +9,11 @@ mod provider;
 mod queue;
 pub mod queue_quotas;
 mod renderer;
+pub mod renderer_contract;
 
 pub use alerts::{Alert, AlertCause, AlertSink};
 pub use lock::{Lock, LockAnswer, LockError, LockRequest};
-pub use objects::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
+pub use objects::{MAX_OBJECT_KEY_BYTES, ObjectError, ObjectInfo, ObjectStore, PutOutcome, check_object_key};
 pub use provider::{FeedbackEvent, FeedbackKind, Provider};
 pub use queue::{
     EntryError, MAX_BATCH, MAX_BATCH_BYTES, OutgoingMessage, Queue, QueueDepth, QueueError, QueueName, Receipt,

@@ -25,6 +25,21 @@ pub struct ObjectInfo {
     pub size: u64,
 }
 
+/// S3 takes 1 to 1024 octets (Amazon S3 user guide, "Naming Amazon S3 objects").
+pub const MAX_OBJECT_KEY_BYTES: usize = 1024;
+
+/// A key that one store would refuse is refused by all of them: S3 takes nearly everything, a disk needs a plain relative path.
+///
+/// # Errors
+/// [`ObjectError::BadKey`].
+pub fn check_object_key(key: &str) -> Result<(), ObjectError> {
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
+    if key.len() > MAX_OBJECT_KEY_BYTES || !key.split('/').all(plain) {
+        return Err(ObjectError::BadKey(format!("not a plain relative path of at most {MAX_OBJECT_KEY_BYTES} octets")));
+    }
+    Ok(())
+}
+
 /// Finished documents.
 #[async_trait]
 pub trait ObjectStore: Send + Sync {

@@ -1,3 +1,4 @@
+use super::ObjectError;
 use async_trait::async_trait;
 
 #[derive(Debug, Clone)]
@@ -22,6 +23,21 @@ pub enum RenderFailure {
     Permanent(String),
     #[error("{0}")]
     Temporary(String),
+    /// The object store refused us (403). Tried again, since rights are mended by people while we wait, but it ends under its own name
+    /// and not as a time-out.
+    #[error("{0}")]
+    Denied(String),
+}
+
+impl RenderFailure {
+    /// A failure of the object store while rendering.
+    pub fn of_objects(error: &ObjectError) -> Self {
+        match error {
+            ObjectError::Unavailable(_) => Self::Temporary(error.to_string()),
+            ObjectError::Denied(_) => Self::Denied(error.to_string()),
+            ObjectError::BadKey(_) => Self::Permanent(error.to_string()),
+        }
+    }
 }
 
 /// Renders a document into the object store, conditionally: if the key is taken, the object there is the result.

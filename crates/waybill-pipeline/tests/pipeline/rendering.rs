@@ -115,6 +115,32 @@ async fn temporary_failures_without_end_fail_the_document_and_its_deliveries_bec
 }
 
 #[tokio::test]
+async fn pdf_03_access_that_is_denied_may_still_be_mended_and_is_called_so_when_it_is_not() {
+    let w = with_documents().await;
+    w.objects.fail_next(ObjectCall::Get, ObjectFault::Denied);
+    let (renderers, worker) = (w.renderers(), w.worker());
+    let (_, deliveries) = w.routed(&w.event(&FIVE)).await;
+    for delivery in &deliveries {
+        w.until_state(*delivery, DeliveryState::Sent).await;
+    }
+    renderers.stop().await;
+    worker.stop().await;
+    assert_eq!(w.number("SELECT attempts::bigint FROM documents").await, 2);
+
+    let w = with_documents().await;
+    for _ in 0..5 {
+        w.objects.fail_next(ObjectCall::Put, ObjectFault::Denied);
+    }
+    let (_, deliveries) = w.routed(&w.event(&FIVE)).await;
+    let renderers = w.renderers();
+    failed(&w, &deliveries, Reason::DocumentAccessDenied).await;
+    renderers.stop().await;
+    assert_eq!(w.renderer.requests().len(), 5);
+    assert!(w.see(deliveries[0]).await.detail.contains("denied"));
+    w.check().await;
+}
+
+#[tokio::test]
 async fn a_permanent_failure_is_final_at_once() {
     let w = with_documents().await;
     w.renderer.fail_next(RenderFailure::Permanent("data: `number` is missing\0".into()));

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::Mutex,
 };
-use waybill_core::ports::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
+use waybill_core::ports::{ObjectError, ObjectInfo, ObjectStore, PutOutcome, check_object_key};
 
 /// Which call a fault waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl State {
     }
 
     fn read(&mut self, call: ObjectCall, key: &str) -> Result<Option<Bytes>, ObjectError> {
-        check(key)?;
+        check_object_key(key)?;
         match self.fault(call) {
             Some(ObjectFault::Denied) => Err(ObjectError::Denied("scripted".into())),
             Some(ObjectFault::Missing) => Ok(None),
@@ -94,19 +94,10 @@ fn unavailable() -> ObjectError {
     ObjectError::Unavailable("scripted".into())
 }
 
-/// S3 takes keys of 1 to 1024 octets; a disk needs plain relative ones. A key that any store would refuse is refused by all.
-fn check(key: &str) -> Result<(), ObjectError> {
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
-    if key.len() > 1024 || !key.split('/').all(plain) {
-        return Err(ObjectError::BadKey("not a plain relative path of at most 1024 octets".into()));
-    }
-    Ok(())
-}
-
 #[async_trait]
 impl ObjectStore for FakeObjects {
     async fn put_if_absent(&self, key: &str, bytes: Bytes, content_type: &str) -> Result<PutOutcome, ObjectError> {
-        check(key)?;
+        check_object_key(key)?;
         let mut state = locked(&self.state);
         let fault = state.fault(ObjectCall::Put);
         match fault {

@@ -7,9 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tokio::sync::Semaphore;
-use waybill_core::ports::{
-    ObjectError, ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer,
-};
+use waybill_core::ports::{ObjectStore, PutOutcome, RenderFailure, RenderRequest, RenderedDocument, Renderer};
 
 /// Writes a small stand-in that starts like a PDF and holds the data, so that a test can read what went in.
 pub struct FakeRenderer {
@@ -60,10 +58,6 @@ impl FakeRenderer {
     }
 }
 
-fn temporary(error: &ObjectError) -> RenderFailure {
-    RenderFailure::Temporary(error.to_string())
-}
-
 #[async_trait]
 impl Renderer for FakeRenderer {
     async fn render(&self, request: &RenderRequest) -> Result<RenderedDocument, RenderFailure> {
@@ -85,10 +79,10 @@ impl Renderer for FakeRenderer {
         let pdf = format!("%PDF-1.7\n% {} {version}\n% {}\n%%EOF\n", request.document_type, request.data);
         let mut bytes = Bytes::from(pdf);
         let put = self.objects.put_if_absent(&request.object_key, bytes.clone(), "application/pdf").await;
-        match put.map_err(|e| temporary(&e))? {
+        match put.map_err(|e| RenderFailure::of_objects(&e))? {
             PutOutcome::Created => {}
             PutOutcome::Existed => {
-                let found = self.objects.get(&request.object_key).await.map_err(|e| temporary(&e))?;
+                let found = self.objects.get(&request.object_key).await.map_err(|e| RenderFailure::of_objects(&e))?;
                 bytes = found.ok_or_else(|| RenderFailure::Temporary("the object vanished".into()))?;
             }
         }
