@@ -57,10 +57,17 @@ async function uploadCode(s3: S3Client, prefix: string): Promise<{ CodeBucket: s
 }
 
 function summary(prefix: string, outputs: Record<string, string>): object {
-  const needed = (key: string): string => outputs[key] || (() => { throw new Error(`the stacks have no output ${key}`); })();
+  const needed = (key: string): string =>
+    outputs[key] ||
+    (() => {
+      throw new Error(`the stacks have no output ${key}`);
+    })();
   const queues = QUEUES.flatMap((name) => {
     const id = name[0]?.toUpperCase() + name.slice(1);
-    return [[name, needed(`${id}Url`)], [`${name}-dead`, needed(`${id}DeadUrl`)]];
+    return [
+      [name, needed(`${id}Url`)],
+      [`${name}-dead`, needed(`${id}DeadUrl`)],
+    ];
   });
   return {
     prefix,

@@ -13,7 +13,12 @@ import {
 const PATIENCE_MS = 120_000;
 
 /** Returns the stack's outputs, or throws with the reasons of what failed. */
-export async function deployStack(client: CloudFormationClient, name: string, template: object, parameters: Record<string, string>): Promise<Record<string, string>> {
+export async function deployStack(
+  client: CloudFormationClient,
+  name: string,
+  template: object,
+  parameters: Record<string, string>,
+): Promise<Record<string, string>> {
   const input = {
     StackName: name,
     TemplateBody: JSON.stringify(template),

@@ -161,7 +161,10 @@ export class AlarmsStack extends WaybillStack {
   }
 
   private renderer(): void {
-    for (const [name, threshold] of [["Errors", 3], ["Throttles", 1]] as const) {
+    for (const [name, threshold] of [
+      ["Errors", 3],
+      ["Throttles", 1],
+    ] as const) {
       this.alarm(`Renderer${name}`, {
         metric: metrics.lambda(this.names.renderer, name),
         threshold,
@@ -173,7 +176,10 @@ export class AlarmsStack extends WaybillStack {
 
   /** SES pauses an account at 10 % bounces or 0.5 % complaints, and looks closer from half of that. */
   private reputation(): void {
-    for (const [name, threshold] of [["Bounce", 0.05], ["Complaint", 0.001]] as const) {
+    for (const [name, threshold] of [
+      ["Bounce", 0.05],
+      ["Complaint", 0.001],
+    ] as const) {
       this.alarm(`Ses${name}Rate`, {
         metric: metrics.sesReputation(`Reputation.${name}Rate`),
         threshold,
@@ -187,17 +193,48 @@ export class AlarmsStack extends WaybillStack {
     const gigabyte = 1024 ** 3;
     const low = { below: true, periods: 5 };
     const storage = this.settings.databaseStorageGb * gigabyte;
-    this.alarm("DatabaseStorage", { ...low, metric: metric("FreeStorageSpace", "Minimum"), threshold: storage / 10, silenceRings: true, about: "Less than a tenth of the storage is free" });
-    this.alarm("DatabaseMemory", { ...low, metric: metric("FreeableMemory", "Minimum"), threshold: gigabyte / 2, about: "PostgreSQL's machine runs out of memory" });
-    this.alarm("DatabaseCpu", { metric: metric("CPUUtilization"), threshold: 80, periods: 10, about: "PostgreSQL's CPU is above 80 % for ten minutes" });
-    this.alarm("DatabaseConnections", { metric: metric("DatabaseConnections", "Maximum"), threshold: 700, periods: 3, about: "Many connections: tasks times WAYBILL_DATABASE_CONNECTIONS nears max_connections" });
+    this.alarm("DatabaseStorage", {
+      ...low,
+      metric: metric("FreeStorageSpace", "Minimum"),
+      threshold: storage / 10,
+      silenceRings: true,
+      about: "Less than a tenth of the storage is free",
+    });
+    this.alarm("DatabaseMemory", {
+      ...low,
+      metric: metric("FreeableMemory", "Minimum"),
+      threshold: gigabyte / 2,
+      about: "PostgreSQL's machine runs out of memory",
+    });
+    this.alarm("DatabaseCpu", {
+      metric: metric("CPUUtilization"),
+      threshold: 80,
+      periods: 10,
+      about: "PostgreSQL's CPU is above 80 % for ten minutes",
+    });
+    this.alarm("DatabaseConnections", {
+      metric: metric("DatabaseConnections", "Maximum"),
+      threshold: 700,
+      periods: 3,
+      about: "Many connections: tasks times WAYBILL_DATABASE_CONNECTIONS nears max_connections",
+    });
   }
 
   private redis(): void {
     for (const node of metrics.redisNodes(this.names.prefix)) {
       const id = `Redis${node.slice(-3)}`;
-      this.alarm(`${id}Memory`, { metric: metrics.redis(node, "DatabaseMemoryUsagePercentage", "Maximum"), threshold: 80, periods: 3, silenceRings: true, about: "Locks fill the memory of Valkey: a full one refuses them" });
-      this.alarm(`${id}Evictions`, { metric: metrics.redis(node, "Evictions", "Sum"), threshold: 1, about: "Valkey evicted locks, which its policy forbids" });
+      this.alarm(`${id}Memory`, {
+        metric: metrics.redis(node, "DatabaseMemoryUsagePercentage", "Maximum"),
+        threshold: 80,
+        periods: 3,
+        silenceRings: true,
+        about: "Locks fill the memory of Valkey: a full one refuses them",
+      });
+      this.alarm(`${id}Evictions`, {
+        metric: metrics.redis(node, "Evictions", "Sum"),
+        threshold: 1,
+        about: "Valkey evicted locks, which its policy forbids",
+      });
     }
   }
 }

@@ -88,5 +88,8 @@ export function taskSecurityGroup(stack: WaybillStack, id: string, vpc: ec2.IVpc
 }
 
 export function pascal(name: string): string {
-  return name.split("-").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return name
+    .split("-")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
 }

@@ -16,16 +16,31 @@ export function addDashboard(stack: WaybillStack, services: ServicesStack, alarm
     widgets: [
       [new AlarmStatusWidget({ title: "Alarms", alarms, width: 24, height: 6 })],
       [
-        graph("Waiting messages", QUEUES.map((name) => metrics.sqs(names.queue(name), "ApproximateNumberOfMessagesVisible"))),
-        graph("Age of the oldest message (without poison)", QUEUES.map((name) => metrics.sqs(names.queue(name), "ApproximateAgeOfOldestMessage"))),
+        graph(
+          "Waiting messages",
+          QUEUES.map((name) => metrics.sqs(names.queue(name), "ApproximateNumberOfMessagesVisible")),
+        ),
+        graph(
+          "Age of the oldest message (without poison)",
+          QUEUES.map((name) => metrics.sqs(names.queue(name), "ApproximateAgeOfOldestMessage")),
+        ),
       ],
       [
-        graph("Dead letters", QUEUES.map((name) => metrics.sqs(names.deadQueue(name), "ApproximateNumberOfMessagesVisible"))),
-        graph("Running tasks", ROLES.map((role) => metrics.runningTasks(names.cluster, role))),
+        graph(
+          "Dead letters",
+          QUEUES.map((name) => metrics.sqs(names.deadQueue(name), "ApproximateNumberOfMessagesVisible")),
+        ),
+        graph(
+          "Running tasks",
+          ROLES.map((role) => metrics.runningTasks(names.cluster, role)),
+        ),
       ],
       [
         graph("API: requests, 5xx in percent", [metrics.balancer(alb, "RequestCount"), metrics.apiErrorPercent(alb)]),
-        graph("Renderer", ["Invocations", "Errors", "Throttles"].map((name) => metrics.lambda(names.renderer, name))),
+        graph(
+          "Renderer",
+          ["Invocations", "Errors", "Throttles"].map((name) => metrics.lambda(names.renderer, name)),
+        ),
       ],
     ],
   });

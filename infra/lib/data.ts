@@ -46,8 +46,7 @@ export class DataStack extends WaybillStack {
     const network = new Network(this);
     this.network = network;
     const { vpc } = network;
-    const group = (id: string, description: string) =>
-      new ec2.SecurityGroup(this, id, { vpc, description, allowAllOutbound: false });
+    const group = (id: string, description: string) => new ec2.SecurityGroup(this, id, { vpc, description, allowAllOutbound: false });
     this.databaseClients = group("DatabaseClients", "may connect to PostgreSQL");
     const server = group("Database", "PostgreSQL");
     server.addIngressRule(this.databaseClients, ec2.Port.tcp(5432), "from its clients");
@@ -115,7 +114,11 @@ export class DataStack extends WaybillStack {
     });
     created.applyRemovalPolicy(this.keep);
     const secret = created.attach(this.database);
-    const rotator = new ec2.SecurityGroup(this, "Rotator", { vpc: network.vpc, description: "rotates the password of PostgreSQL", allowAllOutbound: false });
+    const rotator = new ec2.SecurityGroup(this, "Rotator", {
+      vpc: network.vpc,
+      description: "rotates the password of PostgreSQL",
+      allowAllOutbound: false,
+    });
     rotator.addEgressRule(ec2.Peer.anyIpv4(), ec2.Port.tcp(443), "to Secrets Manager");
     secret.addRotationSchedule("Rotation", {
       automaticallyAfter: ROTATION,

@@ -58,7 +58,17 @@ export class EventsStack extends WaybillStack {
       description: "Everything, for the record",
       eventBusName: bus.eventBusName,
       eventPattern: { account: [this.account] },
-      targets: [{ id: "record", arn: this.formatArn({ service: "logs", resource: "log-group", resourceName: this.names.eventsLogGroup, arnFormat: ArnFormat.COLON_RESOURCE_NAME }) }],
+      targets: [
+        {
+          id: "record",
+          arn: this.formatArn({
+            service: "logs",
+            resource: "log-group",
+            resourceName: this.names.eventsLogGroup,
+            arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+          }),
+        },
+      ],
     });
     const policy = new logs.ResourcePolicy(this, "RecordPolicy", { resourcePolicyName: this.names.recordRule });
     const writers = ["events.amazonaws.com", "delivery.logs.amazonaws.com"].map((name) => new iam.ServicePrincipal(name));

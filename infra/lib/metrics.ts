@@ -19,7 +19,8 @@ export const runningTasks = (cluster: string, service: string): Metric =>
 
 export const lambda = (name: string, metricName: string): Metric => metric("AWS/Lambda", metricName, "Sum", { FunctionName: name });
 
-export const rds = (id: string, name: string, statistic: string): Metric => metric("AWS/RDS", name, statistic, { DBInstanceIdentifier: id });
+export const rds = (id: string, name: string, statistic: string): Metric =>
+  metric("AWS/RDS", name, statistic, { DBInstanceIdentifier: id });
 
 export const redis = (node: string, name: string, statistic: string): Metric =>
   metric("AWS/ElastiCache", name, statistic, { CacheClusterId: node });

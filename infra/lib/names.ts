@@ -68,7 +68,12 @@ export class Names {
     return stack.formatArn({ service: "events", resource: "rule", resourceName: rule });
   }
   rendererArn(stack: Stack): string {
-    return stack.formatArn({ service: "lambda", resource: "function", resourceName: this.renderer, arnFormat: ArnFormat.COLON_RESOURCE_NAME });
+    return stack.formatArn({
+      service: "lambda",
+      resource: "function",
+      resourceName: this.renderer,
+      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+    });
   }
   configurationSetArn(stack: Stack): string {
     return stack.formatArn({ service: "ses", resource: "configuration-set", resourceName: this.configurationSet });

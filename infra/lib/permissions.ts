@@ -13,7 +13,11 @@ export function permissionsOf(stack: WaybillStack, role: Role): iam.PolicyStatem
   const main = names.queueArn(stack, "main");
   const delivery = names.queueArn(stack, "delivery");
   const dead = (name: QueueName) => names.deadQueueArn(stack, name);
-  const consume = (...queues: QueueName[]) => allow(CONSUME, queues.map((name) => names.queueArn(stack, name)));
+  const consume = (...queues: QueueName[]) =>
+    allow(
+      CONSUME,
+      queues.map((name) => names.queueArn(stack, name)),
+    );
   const send = (...arns: string[]) => allow(["sqs:SendMessage"], arns);
   const alert = allow(["sns:Publish"], [names.topicArn(stack, names.alertsTopic)]);
   // Each process looks up every queue and its numbers when it starts, so that a missing or a wrong one shows at once.

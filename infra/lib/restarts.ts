@@ -11,11 +11,11 @@ import type { WaybillStack } from "./stack.ts";
 export function addRestarts(stack: WaybillStack, services: Readonly<Record<Role, ecs.FargateService>>): void {
   const all = Object.entries(services);
   const role = new iam.Role(stack, "RestartRole", {
-    assumedBy: new iam.ServicePrincipal("scheduler.amazonaws.com", { conditions: { StringEquals: { "aws:SourceAccount": stack.account } } }),
+    assumedBy: new iam.ServicePrincipal("scheduler.amazonaws.com", {
+      conditions: { StringEquals: { "aws:SourceAccount": stack.account } },
+    }),
   });
-  role.addToPolicy(
-    new iam.PolicyStatement({ actions: ["ecs:UpdateService"], resources: all.map(([, service]) => service.serviceArn) }),
-  );
+  role.addToPolicy(new iam.PolicyStatement({ actions: ["ecs:UpdateService"], resources: all.map(([, service]) => service.serviceArn) }));
   for (const [name] of all) {
     new CfnSchedule(stack, `${pascal(name)}Restart`, {
       name: `${stack.names.prefix}-restart-${name}`,

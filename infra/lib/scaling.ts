@@ -43,7 +43,12 @@ export function scaleByBacklog(stack: WaybillStack, role: Role, count: ecs.Scala
         metrics: [
           { id: "visible", metricStat: visible, returnData: false },
           { id: "running", metricStat: running, returnData: false },
-          { id: "backlog", expression: "visible / IF(FILL(running, 1) > 0, FILL(running, 1), 1)", label: "messages per task", returnData: true },
+          {
+            id: "backlog",
+            expression: "visible / IF(FILL(running, 1) > 0, FILL(running, 1), 1)",
+            label: "messages per task",
+            returnData: true,
+          },
         ],
       },
     },

@@ -120,4 +120,3 @@ function secretsOf(role: Role, data: DataStack): Record<string, ecs.Secret> {
     ...(role === "worker" && data.sendgridSecret && { WAYBILL_SENDGRID_API_KEY: only(data.sendgridSecret) }),
   };
 }
-

@@ -51,7 +51,10 @@ export function readSettings(node: Node): Settings {
     return typeof value === "object" ? problem(name, "expected a text") : String(value);
   };
   const list = (name: string): string[] | undefined =>
-    text(name)?.split(",").map((word) => word.trim()).filter((word) => word !== "");
+    text(name)
+      ?.split(",")
+      .map((word) => word.trim())
+      .filter((word) => word !== "");
   const flag = (name: string, otherwise: boolean): boolean => {
     const value = text(name);
     if (value === undefined) return otherwise;

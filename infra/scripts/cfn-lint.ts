@@ -44,7 +44,17 @@ function install(): void {
   const marker = join(PACKAGES, "installed.txt");
   if (existsSync(marker) && readFileSync(marker, "utf8") === wanted) return;
   rmSync(PACKAGES, { recursive: true, force: true });
-  const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-deps", "--target", PACKAGES];
+  const pip = [
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--disable-pip-version-check",
+    "--root-user-action=ignore",
+    "--no-deps",
+    "--target",
+    PACKAGES,
+  ];
   execFileSync(PYTHON, [...pip, "--requirement", join(HERE, "requirements.txt")], { stdio: ["ignore", "inherit", "inherit"] });
   writeFileSync(marker, wanted);
 }
@@ -71,7 +81,11 @@ const folder = mkdtempSync(join(tmpdir(), "waybill-lint-"));
 try {
   const templates = templatesOf(folder);
   const env = { ...process.env, PYTHONPATH: PACKAGES };
-  const { status, error } = spawnSync(PYTHON, [join(PACKAGES, "bin", "cfn-lint"), "--", ...templates], { cwd: HERE, env, stdio: "inherit" });
+  const { status, error } = spawnSync(PYTHON, [join(PACKAGES, "bin", "cfn-lint"), "--", ...templates], {
+    cwd: HERE,
+    env,
+    stdio: "inherit",
+  });
   if (error !== undefined) throw error;
   console.log(`${templates.length} templates, cfn-lint ${status === 0 ? "found nothing" : `ended with ${status}`}`);
   process.exitCode = status ?? 1;

@@ -7,7 +7,9 @@ import { ROLES } from "../lib/environment.ts";
 import { QUEUES, readTopology } from "../lib/topology.ts";
 import { resources, text } from "./templates.ts";
 
-const alarms = Object.fromEntries(Object.values(resources("alarms", "AWS::CloudWatch::Alarm")).map((one) => [one.Properties["AlarmName"] as string, one.Properties]));
+const alarms = Object.fromEntries(
+  Object.values(resources("alarms", "AWS::CloudWatch::Alarm")).map((one) => [one.Properties["AlarmName"] as string, one.Properties]),
+);
 const alarm = (name: string): Record<string, any> => alarms[`waybill-${name}`] ?? assert.fail(`no alarm ${name}`);
 const pascal = (name: string) => name.charAt(0).toUpperCase() + name.slice(1);
 const { dead_letter, queues } = readTopology();
@@ -54,8 +56,12 @@ suite("alarms", () => {
   });
 
   test("poison that hides from the age is seen by the service's own word, from the log of every role", () => {
-    const filters = Object.values(resources("alarms", "AWS::Logs::MetricFilter")).map(({ Properties: p }) => [p["LogGroupName"], p["FilterPattern"], p["MetricTransformations"][0].MetricName].join(" | "));
-    const expected = ROLES.flatMap((role) => CAUSES.map((cause) => `/waybill/${role} | { $.level = "ERROR" && $.fields.cause = "${cause}" } | ${cause}`));
+    const filters = Object.values(resources("alarms", "AWS::Logs::MetricFilter")).map(({ Properties: p }) =>
+      [p["LogGroupName"], p["FilterPattern"], p["MetricTransformations"][0].MetricName].join(" | "),
+    );
+    const expected = ROLES.flatMap((role) =>
+      CAUSES.map((cause) => `/waybill/${role} | { $.level = "ERROR" && $.fields.cause = "${cause}" } | ${cause}`),
+    );
     assert.deepEqual(filters.sort(), expected.sort());
     for (const cause of CAUSES) {
       const one = Object.values(alarms).find((each) => each["Namespace"] === "Waybill/waybill" && each["MetricName"] === cause);
@@ -74,14 +80,29 @@ suite("alarms", () => {
       const one = alarm(`${pascal(role)}NotRunning`);
       assert.deepEqual([one["MetricName"], one["ComparisonOperator"], one["Threshold"]], ["RunningTaskCount", "LessThanThreshold", 1]);
       assert.equal(one["TreatMissingData"], "breaching");
-      assert.deepEqual(one["Dimensions"].map((d: any) => d.Value), ["waybill", role]);
+      assert.deepEqual(
+        one["Dimensions"].map((d: any) => d.Value),
+        ["waybill", role],
+      );
     }
   });
 
   test("API, renderer, SES, PostgreSQL and Valkey are watched", () => {
     for (const name of [
-      "ApiErrors", "ApiUnhealthy", "RendererErrors", "RendererThrottles", "SesBounceRate", "SesComplaintRate", "DatabaseStorage",
-      "DatabaseMemory", "DatabaseCpu", "DatabaseConnections", "Redis001Memory", "Redis001Evictions", "Redis002Memory", "Redis002Evictions",
+      "ApiErrors",
+      "ApiUnhealthy",
+      "RendererErrors",
+      "RendererThrottles",
+      "SesBounceRate",
+      "SesComplaintRate",
+      "DatabaseStorage",
+      "DatabaseMemory",
+      "DatabaseCpu",
+      "DatabaseConnections",
+      "Redis001Memory",
+      "Redis001Evictions",
+      "Redis002Memory",
+      "Redis002Evictions",
     ]) {
       assert.equal(alarm(name)["ActionsEnabled"] ?? true, true, name);
     }

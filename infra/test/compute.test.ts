@@ -13,9 +13,13 @@ const containers = tasks.flatMap((task) => task["ContainerDefinitions"] as Recor
 const container = (name: string) => containers.find((one) => one["Name"] === name) ?? assert.fail(`no container ${name}`);
 const environment = (name: string): Record<string, string> =>
   Object.fromEntries(container(name)["Environment"].map((pair: any) => [pair.Name, text(pair.Value)]));
-const secrets = (name: string): string[] => container(name)["Secrets"].map((secret: any) => secret.Name).sort();
+const secrets = (name: string): string[] =>
+  container(name)
+    ["Secrets"].map((secret: any) => secret.Name)
+    .sort();
 const service = (name: string): Resource =>
-  Object.values(resources("services", "AWS::ECS::Service")).find((one) => one.Properties["ServiceName"] === name) ?? assert.fail(`no service ${name}`);
+  Object.values(resources("services", "AWS::ECS::Service")).find((one) => one.Properties["ServiceName"] === name) ??
+  assert.fail(`no service ${name}`);
 
 suite("containers", () => {
   test("each runs without root, without a writable disk, without capabilities, under an init, and logs", () => {
@@ -59,8 +63,14 @@ suite("containers", () => {
       assert.equal(set["WAYBILL_QUEUE_RETENTION_MS"], String(queue.retention_s * 1000));
       assert.equal(set["WAYBILL_QUEUE_DEAD_RETENTION_MS"], String(topology.dead_letter.retention_s * 1000));
       assert.equal(set["WAYBILL_HANDLER_TIMEOUT_MS"], String(topology.handler_timeout_s * 1000));
-      assert.deepEqual([set["WAYBILL_QUEUE"], set["WAYBILL_SQS_PREFIX"], set["WAYBILL_OBJECTS"], set["WAYBILL_RENDERER"]], ["sqs", "waybill", "s3", "lambda"]);
-      assert.deepEqual([set["WAYBILL_BUCKET"], set["WAYBILL_RENDERER_FUNCTION"]], ["waybill-documents-${AWS::AccountId}-${AWS::Region}", "waybill-renderer"]);
+      assert.deepEqual(
+        [set["WAYBILL_QUEUE"], set["WAYBILL_SQS_PREFIX"], set["WAYBILL_OBJECTS"], set["WAYBILL_RENDERER"]],
+        ["sqs", "waybill", "s3", "lambda"],
+      );
+      assert.deepEqual(
+        [set["WAYBILL_BUCKET"], set["WAYBILL_RENDERER_FUNCTION"]],
+        ["waybill-documents-${AWS::AccountId}-${AWS::Region}", "waybill-renderer"],
+      );
     }
     // The service has one number for all queues.
     for (const numbers of Object.values(topology.queues)) assert.deepEqual(numbers, queue);
@@ -73,8 +83,14 @@ suite("containers", () => {
     for (const name of ["router", "scheduler", "intake", "operator", "migrate"]) assert.deepEqual(secrets(name), database, name);
     for (const one of containers) {
       const plain = one["Environment"].map((pair: any) => pair.Name as string);
-      assert.deepEqual(plain.filter((name: string) => one["Secrets"].some((s: any) => s.Name === name)), []);
-      assert.deepEqual(plain.filter((name: string) => /PASSWORD|SECRET/.test(name)), []);
+      assert.deepEqual(
+        plain.filter((name: string) => one["Secrets"].some((s: any) => s.Name === name)),
+        [],
+      );
+      assert.deepEqual(
+        plain.filter((name: string) => /PASSWORD|SECRET/.test(name)),
+        [],
+      );
     }
   });
 
@@ -109,9 +125,15 @@ suite("services", () => {
 
   test("two tasks of everything run at least, and a deployment doesn't reset what autoscaling has chosen", () => {
     const counts = ROLES.map((role) => [role, service(role).Properties["DesiredCount"]]);
-    assert.deepEqual(counts.filter(([, count]) => count !== undefined), [["scheduler", 2]]);
+    assert.deepEqual(
+      counts.filter(([, count]) => count !== undefined),
+      [["scheduler", 2]],
+    );
     const targets = Object.values(resources("services", "AWS::ApplicationAutoScaling::ScalableTarget")).map((one) => one.Properties);
-    assert.deepEqual(targets.map((one) => one["MinCapacity"]), [2, 2, 2, 2]);
+    assert.deepEqual(
+      targets.map((one) => one["MinCapacity"]),
+      [2, 2, 2, 2],
+    );
   });
 
   test("every role reaches the database, only workers reach Valkey", () => {
@@ -133,7 +155,9 @@ suite("services", () => {
       return [`${running.MetricStat.Metric.Dimensions[1].Value} ${visible.MetricStat.Metric.Dimensions[0].Value}`];
     });
     assert.deepEqual(queues.sort(), ["intake waybill-intake", "router waybill-main", "worker waybill-delivery"]);
-    const predefined = policies.map((one) => one.Properties["TargetTrackingScalingPolicyConfiguration"].PredefinedMetricSpecification?.PredefinedMetricType);
+    const predefined = policies.map(
+      (one) => one.Properties["TargetTrackingScalingPolicyConfiguration"].PredefinedMetricSpecification?.PredefinedMetricType,
+    );
     assert.deepEqual(predefined.filter(Boolean).sort(), ["ALBRequestCountPerTarget", "ECSServiceAverageCPUUtilization"]);
   });
 
@@ -163,7 +187,9 @@ suite("balancer", () => {
     assert.deepEqual(https?.["Certificates"], [{ CertificateArn: SAMPLE.certificateArn }]);
     assert.match(https?.["SslPolicy"], /TLS13/);
     const http = listeners.find((one) => one["Port"] === 80);
-    assert.deepEqual(http?.["DefaultActions"], [{ Type: "redirect", RedirectConfig: { Port: "443", Protocol: "HTTPS", StatusCode: "HTTP_301" } }]);
+    assert.deepEqual(http?.["DefaultActions"], [
+      { Type: "redirect", RedirectConfig: { Port: "443", Protocol: "HTTPS", StatusCode: "HTTP_301" } },
+    ]);
     assert.equal(listeners.length, 2);
   });
 
@@ -171,7 +197,10 @@ suite("balancer", () => {
     const group = only("services", "AWS::ElasticLoadBalancingV2::TargetGroup").Properties;
     assert.deepEqual([group["HealthCheckPath"], group["Matcher"].HttpCode], ["/readyz", "200"]);
     const attributes = Object.fromEntries(
-      only("services", "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["LoadBalancerAttributes"].map((pair: any) => [pair.Key, pair.Value]),
+      only("services", "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["LoadBalancerAttributes"].map((pair: any) => [
+        pair.Key,
+        pair.Value,
+      ]),
     );
     assert.equal(attributes["deletion_protection.enabled"], "true");
     assert.equal(attributes["routing.http.drop_invalid_header_fields.enabled"], "true");
@@ -179,7 +208,11 @@ suite("balancer", () => {
   });
 
   test("a web ACL is attached when the context names one, and the API may be private", () => {
-    const { templates } = synthesize({ ...SAMPLE, publicApi: "false", webAclArn: "arn:aws:wafv2:eu-central-1:111122223333:regional/webacl/x/00000000-0000-0000-0000-000000000000" });
+    const { templates } = synthesize({
+      ...SAMPLE,
+      publicApi: "false",
+      webAclArn: "arn:aws:wafv2:eu-central-1:111122223333:regional/webacl/x/00000000-0000-0000-0000-000000000000",
+    });
     only("services", "AWS::WAFv2::WebACLAssociation", templates);
     assert.equal(only("services", "AWS::ElasticLoadBalancingV2::LoadBalancer", templates).Properties["Scheme"], "internal");
     assert.deepEqual(resources("services", "AWS::WAFv2::WebACLAssociation"), {});

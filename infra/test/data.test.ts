@@ -61,13 +61,20 @@ suite("Valkey", () => {
 suite("network", () => {
   test("only the balancer listens to the world; tasks go out by HTTPS, databases not at all", () => {
     const open = everywhere("AWS::EC2::SecurityGroup").flatMap(({ id, resource }) => [
-      ...(resource.Properties["SecurityGroupIngress"] ?? []).map((rule: any) => `${id.replace(/[0-9A-F]{8}$/, "")} in ${rule.FromPort} ${rule.CidrIp}`),
-      ...(resource.Properties["SecurityGroupEgress"] ?? []).map((rule: any) => `${id.replace(/[0-9A-F]{8}$/, "")} out ${rule.FromPort} ${rule.CidrIp}`),
+      ...(resource.Properties["SecurityGroupIngress"] ?? []).map(
+        (rule: any) => `${id.replace(/[0-9A-F]{8}$/, "")} in ${rule.FromPort} ${rule.CidrIp}`,
+      ),
+      ...(resource.Properties["SecurityGroupEgress"] ?? []).map(
+        (rule: any) => `${id.replace(/[0-9A-F]{8}$/, "")} out ${rule.FromPort} ${rule.CidrIp}`,
+      ),
     ]);
     // CDK's way to say "nothing" is a rule that can't match.
     const real = open.filter((rule) => !rule.endsWith("255.255.255.255/32"));
     const tasks = ["ApiGroup", "IntakeGroup", "OneOff", "Rotator", "RouterGroup", "SchedulerGroup", "WorkerGroup"];
-    assert.deepEqual(real.sort(), [...tasks.map((id) => `${id} out 443 0.0.0.0/0`), "BalancerGroup in 443 0.0.0.0/0", "BalancerGroup in 80 0.0.0.0/0"].sort());
+    assert.deepEqual(
+      real.sort(),
+      [...tasks.map((id) => `${id} out 443 0.0.0.0/0`), "BalancerGroup in 443 0.0.0.0/0", "BalancerGroup in 80 0.0.0.0/0"].sort(),
+    );
   });
 
   test("a database is reached by the members of its clients' group and by nobody else", () => {
@@ -86,6 +93,9 @@ suite("network", () => {
       privateSubnetIds: "subnet-0123456789abcde03,subnet-0123456789abcde04",
     });
     assert.deepEqual(resources("data", "AWS::EC2::VPC", templates), {});
-    assert.deepEqual(only("data", "AWS::RDS::DBSubnetGroup", templates).Properties["SubnetIds"], ["subnet-0123456789abcde03", "subnet-0123456789abcde04"]);
+    assert.deepEqual(only("data", "AWS::RDS::DBSubnetGroup", templates).Properties["SubnetIds"], [
+      "subnet-0123456789abcde03",
+      "subnet-0123456789abcde04",
+    ]);
   });
 });

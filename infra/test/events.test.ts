@@ -52,7 +52,15 @@ suite("feedback of SES", () => {
   test("the events that settle a delivery go to the topic", () => {
     const destination = only("events", "AWS::SES::ConfigurationSetEventDestination").Properties["EventDestination"];
     assert.equal(destination.Enabled, true);
-    assert.deepEqual([...destination.MatchingEventTypes].sort(), ["bounce", "complaint", "delivery", "deliveryDelay", "reject", "renderingFailure", "send"]);
+    assert.deepEqual([...destination.MatchingEventTypes].sort(), [
+      "bounce",
+      "complaint",
+      "delivery",
+      "deliveryDelay",
+      "reject",
+      "renderingFailure",
+      "send",
+    ]);
     assert.equal(only("events", "AWS::SES::ConfigurationSet").Properties["Name"], "waybill");
   });
 
@@ -71,6 +79,9 @@ suite("feedback of SES", () => {
     assert.deepEqual([allow?.Principal, list(allow?.Action)], [{ Service: "ses.amazonaws.com" }, ["sns:Publish"]]);
     assert.deepEqual(allow?.Condition.StringEquals, { "AWS:SourceAccount": { Ref: "AWS::AccountId" } });
     assert.equal(text(allow?.Condition.ArnEquals["AWS:SourceArn"]), arn("ses", "configuration-set/waybill"));
-    assert.deepEqual(statements.filter((s) => s.Effect === "Deny").map((s) => s.Condition), [{ Bool: { "aws:SecureTransport": "false" } }]);
+    assert.deepEqual(
+      statements.filter((s) => s.Effect === "Deny").map((s) => s.Condition),
+      [{ Bool: { "aws:SecureTransport": "false" } }],
+    );
   });
 });

@@ -49,7 +49,10 @@ suite("queues", () => {
       const dead = queue(`waybill-${name}-dead`).Properties["MessageRetentionPeriod"];
       assert.equal(dead, 14 * 86_400);
       assert.ok(dead > queue(`waybill-${name}`).Properties["MessageRetentionPeriod"]);
-      assert.equal(text(queue(`waybill-${name}`).Properties["RedrivePolicy"].deadLetterTargetArn), `\${${idOf(`waybill-${name}-dead`)}.Arn}`);
+      assert.equal(
+        text(queue(`waybill-${name}`).Properties["RedrivePolicy"].deadLetterTargetArn),
+        `\${${idOf(`waybill-${name}-dead`)}.Arn}`,
+      );
     }
   });
 
@@ -101,7 +104,14 @@ suite("queues", () => {
     broken.receive_wait_s = 30;
     broken.stop_slack_s = 0;
     const found = problems(broken).join("\n");
-    for (const word of ["visibility_timeout_s (180)", "handler_timeout_s (31)", "retention_s (345600)", "renderer.timeout_s (31)", "receive_wait_s (30)", "stop_slack_s (30)"]) {
+    for (const word of [
+      "visibility_timeout_s (180)",
+      "handler_timeout_s (31)",
+      "retention_s (345600)",
+      "renderer.timeout_s (31)",
+      "receive_wait_s (30)",
+      "stop_slack_s (30)",
+    ]) {
       assert.ok(found.includes(word), `${word} in ${found}`);
     }
     assert.deepEqual(problems(topology), []);
@@ -120,7 +130,10 @@ suite("alerts topic", () => {
       ["events.amazonaws.com", "${AWS::AccountId}", arn("events", "rule/waybill-deployments")],
     ]);
     const refusals = statements.filter((statement) => statement.Effect === "Deny");
-    assert.deepEqual(refusals.map((s) => s.Condition), [{ Bool: { "aws:SecureTransport": "false" } }]);
+    assert.deepEqual(
+      refusals.map((s) => s.Condition),
+      [{ Bool: { "aws:SecureTransport": "false" } }],
+    );
     assert.deepEqual(list(refusals[0]?.Action), ["sns:Publish"]);
   });
 });

@@ -36,7 +36,11 @@ suite("migration", () => {
     const fake = ecs([{ lastStatus: "PENDING" }, { lastStatus: "RUNNING" }, stopped(0, 0)]);
     await runMigration(fake, where, patience);
     assert.equal(fake.asked, 3);
-    assert.deepEqual(fake.run?.input.networkConfiguration?.awsvpcConfiguration, { subnets: ["subnet-1"], securityGroups: ["sg-1", "sg-2"], assignPublicIp: "DISABLED" });
+    assert.deepEqual(fake.run?.input.networkConfiguration?.awsvpcConfiguration, {
+      subnets: ["subnet-1"],
+      securityGroups: ["sg-1", "sg-2"],
+      assignPublicIp: "DISABLED",
+    });
   });
 
   test("a container that failed, or never started, stops the deployment and says why", async () => {

@@ -35,7 +35,14 @@ suite("task roles", () => {
       `ses:SendEmail ${arn("ses", "identity/*")}`,
     ],
     scheduler: [...lookUp, alert, ...send("main", "delivery", "delivery-dead")],
-    intake: [...lookUp, alert, ...consume("intake"), ...consume("feedback"), ...send("intake-dead", "feedback-dead", "main"), ...read("intake/*")],
+    intake: [
+      ...lookUp,
+      alert,
+      ...consume("intake"),
+      ...consume("feedback"),
+      ...send("intake-dead", "feedback-dead", "main"),
+      ...read("intake/*"),
+    ],
   };
   for (const [role, expected] of Object.entries(matrix)) {
     test(`${role} may do exactly this`, () => {
@@ -75,7 +82,10 @@ suite("no stars", () => {
 
   test("no action is allowed by a star", () => {
     assert.ok(grants.length > 40);
-    assert.deepEqual(grants.flatMap((s) => list(s.Action).filter((action) => String(action).includes("*"))), []);
+    assert.deepEqual(
+      grants.flatMap((s) => list(s.Action).filter((action) => String(action).includes("*"))),
+      [],
+    );
   });
 
   test("no resource is a star, but where AWS knows no resource", () => {
@@ -84,7 +94,15 @@ suite("no stars", () => {
   });
 
   test("nobody is trusted by a star, and no role carries a managed policy", () => {
-    assert.deepEqual(onResources.filter((s) => s.Effect === "Allow" && JSON.stringify(s.Principal).includes('"*"')), []);
-    assert.deepEqual(everywhere("AWS::IAM::Role").filter(({ resource }) => resource.Properties["ManagedPolicyArns"] !== undefined).map(({ id }) => id), []);
+    assert.deepEqual(
+      onResources.filter((s) => s.Effect === "Allow" && JSON.stringify(s.Principal).includes('"*"')),
+      [],
+    );
+    assert.deepEqual(
+      everywhere("AWS::IAM::Role")
+        .filter(({ resource }) => resource.Properties["ManagedPolicyArns"] !== undefined)
+        .map(({ id }) => id),
+      [],
+    );
   });
 });

@@ -13,7 +13,14 @@ import { only, resources, sample } from "./templates.ts";
 
 suite("settings", () => {
   test("everything that is wrong with the context is named at once", () => {
-    const wrong = { prefix: "Way_bill", documentDays: "0", rendererArchitecture: "mips", publicApi: "perhaps", vpcId: "vpc-1", natGateways: "many" };
+    const wrong = {
+      prefix: "Way_bill",
+      documentDays: "0",
+      rendererArchitecture: "mips",
+      publicApi: "perhaps",
+      vpcId: "vpc-1",
+      natGateways: "many",
+    };
     const message = (() => {
       try {
         synthesize(wrong);
@@ -22,7 +29,14 @@ suite("settings", () => {
       }
       return assert.fail("it was accepted");
     })();
-    for (const name of [...Object.keys(wrong).filter((n) => n !== "vpcId"), "imageTag", "certificateArn", "availabilityZones", "publicSubnetIds", "privateSubnetIds"]) {
+    for (const name of [
+      ...Object.keys(wrong).filter((n) => n !== "vpcId"),
+      "imageTag",
+      "certificateArn",
+      "availabilityZones",
+      "publicSubnetIds",
+      "privateSubnetIds",
+    ]) {
       assert.ok(message.includes(`\n  ${name}: `), `${name} in ${message}`);
     }
   });
@@ -40,7 +54,8 @@ suite("snapshots", () => {
     for (const [folder, wanted] of [[SNAPSHOTS, snapshots(sample.templates)], [EMULATOR, emulatorTemplates()]] as const) {
       const found = committed(folder);
       assert.deepEqual([...found.keys()].sort(), [...wanted.keys()].sort());
-      for (const [file, content] of wanted) assert.ok(found.get(file) === content, `${file} differs: npm run snapshot, and read the difference`);
+      for (const [file, content] of wanted)
+        assert.ok(found.get(file) === content, `${file} differs: npm run snapshot, and read the difference`);
     }
   });
 });
@@ -51,7 +66,10 @@ suite("emulator", () => {
   test("its stacks need no network, no bootstrap stack and no assets, and leave nothing behind", () => {
     assert.deepEqual([...templates.keys()].sort(), ["events", "messaging", "rendering", "storage"]);
     for (const template of templates.values()) assert.equal(template["Rules"], undefined);
-    assert.deepEqual(only("rendering", "AWS::Lambda::Function", templates).Properties["Code"], { S3Bucket: { Ref: "CodeBucket" }, S3Key: { Ref: "CodeKey" } });
+    assert.deepEqual(only("rendering", "AWS::Lambda::Function", templates).Properties["Code"], {
+      S3Bucket: { Ref: "CodeBucket" },
+      S3Key: { Ref: "CodeKey" },
+    });
     assert.equal(only("storage", "AWS::S3::Bucket", templates).DeletionPolicy, "Delete");
   });
 
@@ -64,8 +82,12 @@ suite("emulator", () => {
     const folder = mkdtempSync(join(tmpdir(), "waybill-zip-"));
     const content = "#!/bin/sh\necho caf\u00e9\n";
     writeFileSync(join(folder, "code.zip"), zipOf("bootstrap", Buffer.from(content)));
-    const script = "import zipfile,sys; z=zipfile.ZipFile(sys.argv[1]); i=z.getinfo('bootstrap'); print(z.testzip(), oct(i.external_attr >> 16)); print(z.read('bootstrap').decode(), end='')";
-    const said = execFileSync("python3", ["-c", script, join(folder, "code.zip")], { encoding: "utf8", env: { ...process.env, PYTHONUTF8: "1" } });
+    const script =
+      "import zipfile,sys; z=zipfile.ZipFile(sys.argv[1]); i=z.getinfo('bootstrap'); print(z.testzip(), oct(i.external_attr >> 16)); print(z.read('bootstrap').decode(), end='')";
+    const said = execFileSync("python3", ["-c", script, join(folder, "code.zip")], {
+      encoding: "utf8",
+      env: { ...process.env, PYTHONUTF8: "1" },
+    });
     rmSync(folder, { recursive: true });
     assert.equal(said, `None 0o100755\n${content}`);
   });
@@ -77,7 +99,10 @@ suite("dependencies", () => {
   test("the lock file names no registry, and every version is exact", () => {
     const lock = JSON.parse(file("package-lock.json")) as { packages: Record<string, { resolved?: string }> };
     assert.ok(Object.keys(lock.packages).length > 20);
-    assert.deepEqual(Object.values(lock.packages).flatMap((one) => (one.resolved === undefined ? [] : [one.resolved])), []);
+    assert.deepEqual(
+      Object.values(lock.packages).flatMap((one) => (one.resolved === undefined ? [] : [one.resolved])),
+      [],
+    );
     const { devDependencies } = JSON.parse(file("package.json")) as { devDependencies: Record<string, string> };
     for (const [name, version] of Object.entries(devDependencies)) assert.match(version, /^\d+\.\d+\.\d+$/, name);
   });

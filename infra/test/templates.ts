@@ -54,7 +54,8 @@ export function text(value: unknown): string {
 
 export const list = (value: unknown): unknown[] => (value === undefined ? [] : Array.isArray(value) ? value : [value]);
 
-export const arn = (service: string, rest: string): string => `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${rest}`;
+export const arn = (service: string, rest: string): string =>
+  `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${rest}`;
 
 export interface Statement {
   readonly Sid?: string;
@@ -76,6 +77,8 @@ export function statementsOf(stack: string, role: string): Statement[] {
 export function allowed(statements: Statement[]): string[] {
   const pairs = statements
     .filter((statement) => statement.Effect === "Allow")
-    .flatMap((statement) => list(statement.Action).flatMap((action) => list(statement.Resource).map((r) => `${String(action)} ${text(r)}`)));
+    .flatMap((statement) =>
+      list(statement.Action).flatMap((action) => list(statement.Resource).map((r) => `${String(action)} ${text(r)}`)),
+    );
   return pairs.sort();
 }

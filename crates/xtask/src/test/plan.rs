@@ -32,7 +32,7 @@ impl Step {
 
     /// The renderer's function runs on the emulator too.
     pub(super) fn needs_renderer(&self) -> bool {
-        self.on_aws || self.arguments.iter().any(|word| word == "waybill-aws")
+        self.on_aws || self.arguments.iter().any(|word| word == "emulator_documents")
     }
 }
 
@@ -66,22 +66,24 @@ fn usual(only: Option<&str>) -> Step {
     }
 }
 
-/// The tests that are ignored without an emulator, then the black-box suites of the binary with its AWS adapters.
+/// The tests that are ignored without an emulator, then the black-box suites of the binary with its AWS adapters. Always of the whole
+/// workspace, by the names of test programs: a choice of packages would choose other features of shared dependencies, and build them anew.
 fn aws(only: Option<&str>) -> Vec<Step> {
-    const ADAPTERS: [&str; 3] = ["waybill-aws", "waybill-redis", "xtask"];
+    const ADAPTERS: [(&str, &str); 2] =
+        [("waybill-aws", "--test emulator --test emulator_documents"), ("xtask", "--test killed")];
     let package = only.and_then(package);
     let filter = if package.is_some() { "" } else { only.unwrap_or_default() };
-    let chosen = |name: &&str| package.as_deref().is_none_or(|package| package == *name);
-    let adapters: Vec<String> = ADAPTERS.iter().filter(|name| chosen(name)).map(|name| format!("-p {name}")).collect();
+    let chosen = |name: &str| package.as_deref().is_none_or(|package| package == name);
+    let programs: Vec<&str> = ADAPTERS.iter().filter(|(name, _)| chosen(name)).map(|(_, programs)| *programs).collect();
     let mut steps = Vec::new();
-    if !adapters.is_empty() {
-        let arguments = format!("{} -- --ignored {filter}", adapters.join(" "));
+    if !programs.is_empty() {
+        let arguments = format!("--workspace {} -- --ignored {filter}", programs.join(" "));
         steps.push(Step::new("adapters on the emulator", &arguments));
     }
-    if chosen(&"waybill") {
+    if chosen("waybill") {
         let suites = Step::new(
             "end-to-end and crash suites on the emulator",
-            &format!("-p waybill --test e2e --test crash {filter}"),
+            &format!("--workspace --test e2e --test crash {filter}"),
         );
         steps.push(Step { on_aws: true, ..suites });
     }
@@ -132,8 +134,8 @@ mod tests {
 
     #[test]
     fn aws_is_the_ignored_tests_of_the_adapters_and_then_the_suites_of_the_binary() {
-        let adapters = "-p waybill-aws -p waybill-redis -p xtask -- --ignored";
-        let suites = "-p waybill --test e2e --test crash";
+        let adapters = "--workspace --test emulator --test emulator_documents --test killed -- --ignored";
+        let suites = "--workspace --test e2e --test crash";
         assert_eq!(commands(None, Kind::Aws, &[]), [adapters, suites]);
         assert_eq!(
             plan(None, Kind::Aws, &[]).unwrap().iter().map(|step| step.on_aws).collect::<Vec<_>>(),
@@ -145,13 +147,16 @@ mod tests {
 
     #[test]
     fn only_of_aws_is_one_of_its_crates_or_a_filter_of_all() {
-        assert_eq!(commands(Some("aws"), Kind::Aws, &[]), ["-p waybill-aws -- --ignored"]);
-        assert_eq!(commands(Some("waybill"), Kind::Aws, &[]), ["-p waybill --test e2e --test crash"]);
+        assert_eq!(
+            commands(Some("aws"), Kind::Aws, &[]),
+            ["--workspace --test emulator --test emulator_documents -- --ignored"]
+        );
+        assert_eq!(commands(Some("waybill"), Kind::Aws, &[]), ["--workspace --test e2e --test crash"]);
         assert_eq!(
             commands(Some("row_05"), Kind::Aws, &[]),
             [
-                "-p waybill-aws -p waybill-redis -p xtask -- --ignored row_05",
-                "-p waybill --test e2e --test crash row_05"
+                "--workspace --test emulator --test emulator_documents --test killed -- --ignored row_05",
+                "--workspace --test e2e --test crash row_05"
             ]
         );
         assert_eq!(plan(Some("store"), Kind::Aws, &[]).unwrap_err().to_string(), "--aws has no tests of store");
@@ -161,6 +166,6 @@ mod tests {
     fn the_renderer_is_built_for_those_who_call_it() {
         let needed = |only| plan(only, Kind::Aws, &[]).unwrap().iter().any(Step::needs_renderer);
         assert!(needed(None) && needed(Some("aws")) && needed(Some("waybill")));
-        assert!(!needed(Some("redis")) && !needed(Some("xtask")));
+        assert!(!needed(Some("xtask")));
     }
 }
