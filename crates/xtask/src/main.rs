@@ -46,10 +46,6 @@ const COMMANDS: &[Command] = &[
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
 
-/// The command with that name.
-fn command(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name)
-}
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
