@@ -4,7 +4,7 @@ use super::aws::AwsUnderTest;
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use waybill_aws::SqsQueue;
-use waybill_core::ports::{MAX_BATCH, OutgoingMessage, Queue as _, QueueName};
+use waybill_core::ports::{MAX_BATCH, OutgoingMessage, QueueName};
 use waybill_local::{LocalQueue, LocalQueueConfig};
 
 pub enum QueueUnderTest {

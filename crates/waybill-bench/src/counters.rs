@@ -17,6 +17,13 @@ pub(crate) struct Counters {
     pub(crate) redis: f64,
     /// CPU seconds.
     pub(crate) cpu: f64,
+    /// Octets of write-ahead log, those of the local queue included.
+    pub(crate) wal: f64,
+    /// Octets that the process has logged.
+    pub(crate) log: f64,
+    /// Renders, and the seconds that they took.
+    pub(crate) renders: f64,
+    pub(crate) render_s: f64,
 }
 
 impl Counters {
@@ -29,6 +36,14 @@ impl Counters {
             queue: total("waybill_queue_requests")?,
             redis: total("waybill_redis_round_trips")?,
             cpu: process.cpu_seconds()?,
+            wal: sqlx::query_scalar("/* bench */ SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8")
+                .fetch_one(world.store.pool())
+                .await
+                .context("asking for the position of the write-ahead log")?,
+            log: process.logged()? as f64,
+            // Not there before the first render.
+            renders: value(&text, "waybill_render_seconds_count").unwrap_or_default(),
+            render_s: value(&text, "waybill_render_seconds_sum").unwrap_or_default(),
         })
     }
 }
@@ -42,6 +57,10 @@ impl Sub for Counters {
             queue: self.queue - before.queue,
             redis: self.redis - before.redis,
             cpu: self.cpu - before.cpu,
+            wal: self.wal - before.wal,
+            log: self.log - before.log,
+            renders: self.renders - before.renders,
+            render_s: self.render_s - before.render_s,
         }
     }
 }

@@ -70,6 +70,10 @@ impl Bench<'_> {
             recipients: self.plan.recipients,
         };
         self.report.with_document = self.counted(&mut process, &orders).await?;
+        self.report.document_size =
+            sqlx::query_scalar("/* bench */ SELECT coalesce(avg(size_bytes), 0)::float8 FROM documents")
+                .fetch_one(self.world.store.pool())
+                .await?;
         self.report.rss_after_mb = process.rss_mb()?;
         self.report.log_complaints = process.complaints();
         drop(process);

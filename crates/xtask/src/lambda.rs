@@ -3,7 +3,8 @@
 //! What is deployed is built for Amazon Linux 2023 on arm64 instead, in the image's or the workflow's own step:
 //! `cargo lambda build -p waybill-renderer --release --arm64 --output-format zip`.
 
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -21,21 +22,32 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     args.finish()?;
     let watch = Stopwatch::start();
     watch.heading("the renderer's bootstrap");
-    // Symbols are most of a build for debugging, and nobody debugs inside the zip.
-    let mut build = vec!["rustc", "--locked", "-p", "waybill-renderer", "--bin", "bootstrap"];
-    build.extend(release.then_some("--release"));
-    build.extend(["--", "-C", "strip=symbols"]);
+    // For debugging by way of its test program: a build of this package alone would choose other features of shared dependencies, and build
+    // all of them anew beside those of the tests.
+    let (profile, build) = if release {
+        ("release", ["build", "--locked", "--release", "-p", "waybill-renderer", "--bin", "bootstrap"].as_slice())
+    } else {
+        ("debug", ["test", "--locked", "--workspace", "--no-run", "--quiet", "--test", "bootstrap"].as_slice())
+    };
     let built = workspace::cargo(build).status().context("running cargo")?;
     ensure!(built.success(), "the build failed");
-    let profile = if release { "release" } else { "debug" };
-    let binary = workspace::target().join(profile).join("bootstrap");
+    let folder = workspace::target().join("lambda");
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let binary = stripped(&workspace::target().join(profile).join("bootstrap"), &folder.join("bootstrap"))?;
     let content = std::fs::read(&binary).with_context(|| format!("reading {}", binary.display()))?;
     watch.heading("the zip");
     let archive = zip::executable("bootstrap", &content)?;
-    let folder = workspace::target().join("lambda");
     let path = folder.join("renderer.zip");
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     std::fs::write(&path, &archive).with_context(|| format!("writing {}", path.display()))?;
     println!("{}", json!({"zip": path, "bytes": archive.len(), "binary_bytes": content.len(), "profile": profile}));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A copy without symbols, which are most of a build for debugging; nobody debugs inside the zip. Without binutils it stays large.
+fn stripped(binary: &Path, copy: &Path) -> Result<PathBuf> {
+    std::fs::copy(binary, copy).with_context(|| format!("copying {}", binary.display()))?;
+    if !Command::new("strip").arg(copy).status().is_ok_and(|status| status.success()) {
+        eprintln!("   no strip (Debian: binutils): the zip holds symbols");
+    }
+    Ok(copy.to_owned())
 }

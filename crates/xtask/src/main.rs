@@ -1,8 +1,8 @@
 //! The developer's commands: `cargo xtask COMMAND`.
 //!
 //! One module per command, each with a `HELP` text and a `run(args) -> Result<ExitCode>`; `COMMANDS` below is the list.
-//! What several commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis) and `tally` (counting
-//! test results).
+//! What several commands need is in `workspace` (paths, cargo), `services` (PostgreSQL and Redis), `aws` (an emulator) and `tally`
+//! (counting test results).
 //!
 //! It must build in seconds, because everybody's first command runs through it: no async runtime, no command line
 //! parser, no crate of ours but `waybill-services`. A command that needs more starts the `waybill` binary or a test as
@@ -11,8 +11,10 @@
 //! To add a command: a module, and a line in `COMMANDS`.
 
 mod args;
+mod aws;
 mod bench;
 mod crash;
+mod infra;
 mod lambda;
 mod services;
 mod sqlx_prepare;
@@ -38,15 +40,21 @@ const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
+    Command { name: "infra", help: infra::HELP, run: infra::run },
     Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
 
+/// The command with that name.
+fn command(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let name = words.next().unwrap_or_default();
-    if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
+    if let Some(command) = command(&name) {
         return (command.run)(Args::new(words)).unwrap_or_else(|error| {
             eprintln!("xtask {name}: {error:#}");
             ExitCode::FAILURE

@@ -72,7 +72,7 @@ fn start_redis() -> Result<Redis> {
 }
 
 /// The URL in `variable` if its server can be reached, or if it is of a form that we can't check.
-fn answering(variable: &str, default_port: u16) -> Option<String> {
+pub(crate) fn answering(variable: &str, default_port: u16) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty())?;
     let Some((host, port)) = address(&url, default_port) else {
         eprintln!("   using {variable} as it is set");

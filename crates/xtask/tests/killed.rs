@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers stop at the first surprise too")]
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -13,21 +14,36 @@ fn runs(pid: &str) -> bool {
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
 
-#[test]
-fn servers_and_their_folder_are_gone_soon_after_their_starter_was_killed() {
+/// Starts `xtask up ARGS`, returns what it said, and kills it.
+fn up_and_killed(args: &[&str]) -> Vec<String> {
     let mut up = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    up.arg("up").env_remove("DATABASE_URL").env_remove("REDIS_URL").stdout(Stdio::null()).stderr(Stdio::piped());
+    up.arg("up").args(args).stdout(Stdio::null()).stderr(Stdio::piped());
+    for variable in ["DATABASE_URL", "REDIS_URL", "AWS_ENDPOINT_URL"] {
+        up.env_remove(variable);
+    }
     let mut up = up.spawn().unwrap();
     let lines = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
     let said: Vec<String> = lines.take_while(|line| !line.contains("Ctrl-C stops")).collect();
-    let pids: Vec<&str> = said.iter().filter_map(|line| line.split_once("(pid ")?.1.strip_suffix(')')).collect();
-    let folder = said.iter().find_map(|line| line.split_once("data are in ")).unwrap().1;
-    assert_eq!(pids.len(), 2, "{said:?}");
-    assert!(pids.iter().all(|pid| runs(pid)) && std::path::Path::new(folder).exists(), "{said:?}");
-
+    assert!(!pids(&said).is_empty() && pids(&said).iter().all(|pid| runs(pid)), "{said:?}");
+    assert!(folders(&said).iter().all(|folder| Path::new(folder).exists()), "{said:?}");
     up.kill().unwrap();
     up.wait().unwrap();
-    let left = || pids.iter().any(|pid| runs(pid)) || std::path::Path::new(folder).exists();
+    said
+}
+
+fn pids(said: &[String]) -> Vec<&str> {
+    said.iter().filter_map(|line| line.split_once("(pid ")?.1.strip_suffix(')')).collect()
+}
+
+fn folders(said: &[String]) -> Vec<&str> {
+    let after = |line: &'_ String, words: &str| line.find(words).map(|at| at + words.len());
+    let start = |line| after(line, "data are in ").or_else(|| after(line, "it writes to "));
+    said.iter().filter_map(|line| Some(&line[start(line)?..])).collect()
+}
+
+fn all_gone_soon(said: &[String]) {
+    let left =
+        || pids(said).iter().any(|pid| runs(pid)) || folders(said).iter().any(|folder| Path::new(folder).exists());
     for _ in 0..150 {
         if !left() {
             return;
@@ -35,4 +51,19 @@ fn servers_and_their_folder_are_gone_soon_after_their_starter_was_killed() {
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("still there after 15 s: {said:?}");
+}
+
+#[test]
+fn servers_and_their_folder_are_gone_soon_after_their_starter_was_killed() {
+    let said = up_and_killed(&[]);
+    assert_eq!((pids(&said).len(), folders(&said).len()), (2, 1), "{said:?}");
+    all_gone_soon(&said);
+}
+
+#[test]
+#[ignore = "needs an emulator: cargo xtask test --aws"]
+fn the_emulator_and_its_folder_are_gone_soon_after_their_starter_was_killed() {
+    let said = up_and_killed(&["--aws"]);
+    assert_eq!((pids(&said).len(), folders(&said).len()), (3, 2), "{said:?}");
+    all_gone_soon(&said);
 }

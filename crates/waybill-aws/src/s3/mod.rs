@@ -8,6 +8,7 @@
 mod disposition;
 mod errors;
 
+use crate::error::causes;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_s3::{
@@ -133,7 +134,7 @@ async fn collect(mut body: ByteStream, announced: Option<i64>) -> Result<Bytes, 
         let mut bytes = BytesMut::with_capacity(usize::try_from(announced).unwrap_or_default());
         while let Some(chunk) = body.next().await {
             bytes.extend_from_slice(
-                &chunk.map_err(|e| errors::unavailable(format!("GetObject: its body broke off: {e}")))?,
+                &chunk.map_err(|e| errors::unavailable(format!("GetObject: its body broke off: {}", causes(&e))))?,
             );
             if bytes.len() as u64 > MAX_OBJECT_BYTES {
                 return Err(too_large());

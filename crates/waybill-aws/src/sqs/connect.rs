@@ -3,7 +3,7 @@
 use super::{SqsConfig, SqsQueue, TIMEOUT, timeout};
 use crate::{AwsError, failure::Failure};
 use aws_sdk_sqs::types::QueueAttributeName;
-use futures::future::try_join_all;
+use futures::future::join_all;
 use serde_json::Value;
 use std::collections::HashMap;
 use waybill_core::{
@@ -29,9 +29,11 @@ struct Found {
 }
 
 pub(super) async fn find_all(queue: &SqsQueue, config: &SqsConfig) -> Result<HashMap<QueueName, Address>, AwsError> {
-    let found = try_join_all(QueueName::ALL.map(|name| find(queue, &config.prefix, name))).await?;
+    let asked = join_all(QueueName::ALL.map(|name| find(queue, &config.prefix, name))).await;
+    // Of several errors the first in the queues' order, whichever came first.
+    let found: Vec<_> = asked.into_iter().collect::<Result<_, _>>()?;
     let described: HashMap<QueueName, &Found> = found.iter().map(|(name, _, found)| (*name, found)).collect();
-    for (name, found) in &described {
+    for (name, _, found) in &found {
         let dead = name.dead_letter().and_then(|dead| described.get(&dead));
         check(*name, &config.prefix, found, dead.copied())?;
         if let Some(expected) = &config.expected {

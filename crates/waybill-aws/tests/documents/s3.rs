@@ -1,7 +1,8 @@
 use crate::endpoint::{Answer, Endpoint, answer, config};
 use axum::{body::Body, http::Method};
 use bytes::Bytes;
-use std::convert::Infallible;
+use futures::StreamExt;
+use std::{convert::Infallible, time::Duration};
 use waybill_aws::{MAX_OBJECT_BYTES, S3Objects};
 use waybill_core::ports::{ObjectError, ObjectInfo, ObjectStore, PutOutcome};
 
@@ -183,16 +184,19 @@ async fn bodies_over_the_limit_are_refused_whether_announced_or_not() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_or_is_not_what_was_stored_is_no_object() {
-    let broken = futures::stream::iter([Ok(BODY), Err(std::io::Error::other("gone"))]);
-    let endpoint = Endpoint::script([
-        answer(200, &[("content-length", "100")], Body::from_stream(broken)),
-        answer(200, &[("x-amz-checksum-sha256", "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")], BODY),
-    ])
-    .await;
-    let objects = objects(&endpoint).await;
-    for _ in 0..2 {
-        assert!(unavailable(objects.get("k").await).contains("body broke off"));
-    }
+    let gone = futures::stream::once(async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Err(std::io::Error::other("gone"))
+    });
+    let broken = futures::stream::iter([Ok(BODY)]).chain(gone);
+    let endpoint = Endpoint::script([answer(200, &[("content-length", "100")], Body::from_stream(broken))]).await;
+    let text = unavailable(objects(&endpoint).await.get("k").await);
+    assert!(text.contains("its body broke off"), "{text}");
+
+    let hash_of_nothing = ("x-amz-checksum-sha256", "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    let endpoint = Endpoint::script([answer(200, &[hash_of_nothing], BODY)]).await;
+    let text = unavailable(objects(&endpoint).await.get("k").await);
+    assert!(text.contains("checksum mismatch"), "{text}");
 }
 
 #[tokio::test]

@@ -158,7 +158,7 @@ impl Launch<'_> {
         let log_too = log.try_clone().map_err(ServiceError::io("opening the log"))?;
         command.stdin(Stdio::null()).stdout(log).stderr(log_too);
         let remove = self.cluster.temporary.then(|| self.cluster.root.clone());
-        let rule = StopRule { signal: "INT", grace: GRACE, remove };
+        let rule = StopRule { signal: "INT", grace: GRACE, group: false, remove };
         let mut server = Supervised::spawn(command, self.cluster.user.as_ref(), rule)?;
         Ok(self.wait_ready(&mut server, port, mark)?.then_some(server))
     }

@@ -3,10 +3,12 @@
 mod dlq;
 mod dlq_messages;
 mod events;
+mod health;
 mod jobs;
 mod output;
 mod queues;
 mod redrive;
+mod seed;
 mod settle;
 mod tenants;
 
@@ -28,6 +30,10 @@ pub(crate) enum OperatorCommand {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// How a running process is, for health checks of containers: exits with 0 or 1
+    Health(health::HealthArgs),
+    /// A tenant `dev`, its key and two routes for trying things out; prints what to do next
+    Seed(seed::SeedArgs),
     /// Depth, oldest age, in flight and dead letters of every queue, and the rows behind them
     Queues(queues::QueuesArgs),
     /// Jobs: list, show
@@ -90,6 +96,8 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
             Config::table().iter().for_each(|variable| println!("{}", variable.row()));
             Ok(ExitCode::SUCCESS)
         }
+        OperatorCommand::Health(args) => health::run(args).await,
+        OperatorCommand::Seed(args) => seed::run(args).await,
         OperatorCommand::Queues(args) => queues::run(args).await,
         OperatorCommand::Jobs { command } => jobs::run(command).await,
         OperatorCommand::Dlq { command } => dlq::run(command).await,

@@ -4,6 +4,8 @@ mod database;
 mod environment;
 mod seed;
 
+pub(crate) use seed::seed;
+
 use crate::{
     roles::{self, Roles},
     wiring,
@@ -61,7 +63,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         wiring::check_schema(&store).await?;
     }
     store.migrate().await.context("migrating the database")?;
-    let key = seed::seed(&store, &args.dir).await?;
+    let key = seed(&store, &args.dir).await?;
     let wired = wiring::wire(&config).await?;
     let (sink, stop_sink) = start_sink(mailbox, &addresses, &secret);
     let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, database.url.clone(), life.clone()));

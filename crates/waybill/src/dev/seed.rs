@@ -1,4 +1,4 @@
-//! What a fresh local database starts with: a tenant, its key, and routes.
+//! What a fresh local database starts with, and one that `waybill seed` is pointed at: a tenant, its key, and routes.
 
 use anyhow::Context as _;
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
@@ -22,8 +22,8 @@ const NOTE_ROUTE: RouteId = RouteId(Uuid::from_u128(0x0193_0000_0000_7000_8000_0
 /// All scopes there are: it is a laptop.
 const SCOPES: [&str; 4] = ["events:write", "jobs:read", "jobs:write", "ops"];
 
-/// Seeds what is missing and returns the API key of local mode.
-pub(super) async fn seed(store: &Store, dir: &Path) -> anyhow::Result<String> {
+/// Seeds what is missing and returns the API key.
+pub(crate) async fn seed(store: &Store, dir: &Path) -> anyhow::Result<String> {
     store.ensure_tenant(TENANT, "dev", None).await.context("seeding the tenant")?;
     let routes = store.list_routes(TENANT).await.context("reading routes")?;
     for (id, event_type, spec) in [(ORDER_ROUTE, "order.placed", order()), (NOTE_ROUTE, "note.posted", note())] {
@@ -69,7 +69,7 @@ fn note() -> RouteSpec {
     }
 }
 
-/// The key of the last run while the database knows it, else a new one. Local mode keeps it in a file; everywhere else a key is shown once.
+/// The key of the last run while the database knows it, else a new one. It is kept in a file here; everywhere else a key is shown once.
 async fn key(store: &Store, dir: &Path) -> anyhow::Result<String> {
     let path = dir.join("dev.key");
     if let Ok(text) = std::fs::read_to_string(&path)
