@@ -110,7 +110,6 @@ impl AwsUnderTest {
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let mut env = self.queue_env();
         env.extend([
-            ("AWS_ENDPOINT_URL_SQS", self.gate.url().to_owned()),
             ("WAYBILL_OBJECTS", "s3".into()),
             ("WAYBILL_BUCKET", self.bucket.clone()),
             // SQS waits in whole seconds.

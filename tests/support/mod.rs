@@ -256,6 +256,7 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .arg(role)
             .envs(&self.env)
+            .envs(self.aws.iter().map(|aws| ("AWS_ENDPOINT_URL_SQS", aws.gate.url())))
             .envs(env.iter().copied());
         let file = std::fs::File::create(&log).expect("a log file");
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("clones")).stderr(file);

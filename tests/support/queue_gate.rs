@@ -47,7 +47,7 @@ impl QueueGate {
     pub async fn open_after_death(self) {
         match self {
             Self::Local(gate) => gate.open_after_death(TABLE).await,
-            Self::Sqs(gate) => gate.open_after_death(),
+            Self::Sqs(gate) => gate.open_after_death().await,
         }
     }
 }

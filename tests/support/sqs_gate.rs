@@ -1,5 +1,8 @@
 //! A gate in front of SQS: passes requests on to the emulator, and holds those of one kind for one queue, so that the process that waits
 //! for their answer can be killed exactly there.
+//!
+//! What a dead process sent last may still be on its way. So the gate gets a new door (an address) when it is opened after a death, and
+//! what comes through an older one goes nowhere.
 
 use axum::{
     Router,
@@ -19,11 +22,12 @@ const MAX_BODY: usize = 4 * 1024 * 1024;
 
 #[derive(Clone)]
 pub struct SqsGate {
-    url: String,
     inner: Arc<Inner>,
 }
 
 struct Inner {
+    /// Number and address of the door that is in use.
+    door: Mutex<(usize, String)>,
     behind: String,
     prefix: String,
     http: reqwest::Client,
@@ -51,20 +55,32 @@ struct AtTheGate {
 impl SqsGate {
     pub async fn start(behind: &str, prefix: &str) -> Self {
         let inner = Arc::new(Inner {
+            door: Mutex::default(),
             behind: behind.trim_end_matches('/').to_owned(),
             prefix: prefix.to_owned(),
             http: reqwest::Client::new(),
             hold: Mutex::default(),
         });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("its address"));
-        let router = Router::new().fallback(pass).with_state(inner.clone());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, inner }
+        let gate = Self { inner };
+        gate.new_door().await;
+        gate
     }
 
-    pub fn url(&self) -> &str {
-        &self.url
+    async fn new_door(&self) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let number = {
+            let mut door = self.inner.door();
+            *door = (door.0 + 1, url);
+            door.0
+        };
+        let router = Router::new().fallback(pass).with_state((self.inner.clone(), number));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+    }
+
+    /// For the next process.
+    pub fn url(&self) -> String {
+        self.inner.door().1.clone()
     }
 
     /// From now on holds `operation` on `queue` once so many entries have passed.
@@ -80,8 +96,9 @@ impl SqsGate {
         assert!(waits.await.is_ok(), "nobody came to the gate");
     }
 
-    /// Drops the requests that wait, as the death of their process does.
-    pub fn open_after_death(&self) {
+    /// Drops the requests that wait and whatever else their process sent before it died; the next one comes through.
+    pub async fn open_after_death(&self) {
+        self.new_door().await;
         if let Some(hold) = self.inner.hold().take() {
             hold.at_the_gate.send_modify(|gate| gate.dropped = true);
         }
@@ -89,6 +106,10 @@ impl SqsGate {
 }
 
 impl Inner {
+    fn door(&self) -> std::sync::MutexGuard<'_, (usize, String)> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn hold(&self) -> std::sync::MutexGuard<'_, Option<Hold>> {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,12 +133,15 @@ impl Inner {
     }
 }
 
-async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
+async fn pass(State((gate, door)): State<(Arc<Inner>, usize)>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_BODY).await else { return plain(StatusCode::PAYLOAD_TOO_LARGE) };
     if let Some(held) = gate.must_wait(&head.headers, &body) {
         held.send_modify(|gate| gate.waiting += 1);
         let _ = held.subscribe().wait_for(|gate| gate.dropped).await;
+        return plain(StatusCode::BAD_GATEWAY);
+    }
+    if gate.door().0 != door {
         return plain(StatusCode::BAD_GATEWAY);
     }
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());

@@ -60,6 +60,10 @@ pub(crate) fn init_log(json: bool) {
 pub(crate) async fn run_service(roles: Roles) -> anyhow::Result<ExitCode> {
     let config = Config::from_env()?;
     init_log(config.log_json);
+    // What is warned of matters to who locks and renders.
+    for warning in config.warnings().into_iter().filter(|_| roles.worker) {
+        warn!("config: {warning}");
+    }
     // First, so that a stop during a slow start is a stop and not a crash.
     let life = Lifecycle::default();
     stop_on_signals(&life, config.api.stop_timeout);

@@ -87,7 +87,7 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Migrate => migrate().await,
         OperatorCommand::Config { command: ConfigCommand::Check } => {
             let config = Config::from_env()?;
-            config.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+            config.warnings().iter().for_each(|warning| eprintln!("warning, for a worker: {warning}"));
             println!("the configuration is usable");
             Ok(ExitCode::SUCCESS)
         }

@@ -44,7 +44,9 @@ fn postgres(r: &mut Reader) -> String {
         "PGSSLMODE",
         "Without `DATABASE_URL`: `disable`, `allow`, `prefer`, `require`, `verify-ca` or `verify-full`",
     );
+    // Read by the client itself, whether the rest comes as a whole or in parts.
     r.document("PGSSLROOTCERT", "not set", "File with the authorities that `verify-ca` and `verify-full` trust");
+    r.document("PGOPTIONS", "not set", "Settings of every session, such as `-c role=waybill`");
     if let Some(whole) = whole {
         return whole;
     }

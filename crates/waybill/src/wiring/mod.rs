@@ -59,9 +59,6 @@ pub(crate) async fn check_schema(store: &Store) -> anyhow::Result<()> {
 /// # Errors
 /// What can't be reached or is configured wrongly.
 pub(crate) async fn wire(config: &Config) -> anyhow::Result<Wired> {
-    for warning in config.warnings() {
-        tracing::warn!("config: {warning}");
-    }
     let store = connect_store(config).await?;
     check_schema(&store).await?;
     let queue = queue(config, &store, Some(config.settings.timings.clone())).await?;
