@@ -5,6 +5,7 @@ use tracing::warn;
 use waybill_core::{
     ports::{AlertCause, OutgoingMessage, QueueName, ReceivedMessage},
     text::storable,
+    trace::Traceparent,
 };
 
 /// Characters of a reason, and of a detail, on a dead-lettered message.
@@ -57,6 +58,7 @@ async fn bury(
     if !detail.is_empty() {
         attributes.push(("detail".to_owned(), storable(detail, MAX_DETAIL)));
     }
+    attributes.extend(Traceparent::of(message).map(|trace| trace.attribute()));
     let entry = OutgoingMessage { body: message.body.clone(), attributes, ..OutgoingMessage::default() };
     let sent = context.queue.send_batch(dead, &[entry]).await;
     let sent = matches!(sent.as_deref(), Ok([Ok(())]));
