@@ -7,6 +7,7 @@
 use crate::{
     address::EmailAddress,
     json::{Json, JsonError},
+    trace::Traceparent,
 };
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
@@ -49,6 +50,8 @@ pub struct Event {
     pub data: Json,
     /// SHA-256 of the canonical form of the whole event: two posts with one key must agree in it.
     pub fingerprint: [u8; 32],
+    /// Of the request or message that brought it; not a member of the event, and not in its fingerprint. Set by whoever received it.
+    pub trace: Option<Traceparent>,
 }
 
 /// One thing that is wrong with an event.
@@ -131,6 +134,7 @@ impl Event {
             expires_at: fields.time("expires_at"),
             data: fields.data(),
             fingerprint: Sha256::digest(json.canonical().as_bytes()).into(),
+            trace: None,
         };
         if fields.errors.is_empty() { Ok(event) } else { Err(fields.errors) }
     }

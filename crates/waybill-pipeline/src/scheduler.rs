@@ -9,7 +9,7 @@ use crate::{
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
     feedback,
-    publish::publish,
+    publish::{Job, publish},
     reconcile, relay,
     router::send_delivery_messages,
 };
@@ -122,7 +122,7 @@ async fn requeue_jobs(context: &Context) -> Result<(), StoreError> {
         let after = context.settings.timings.requeue_after.as_secs();
         let message = format!("{} job(s) were not routed within {after} s and are queued again", due.len());
         queued_again(context, "jobs queued again", due.len(), message).await;
-        let jobs: Vec<_> = due.into_iter().map(|(job, tenant)| (tenant, job)).collect();
+        let jobs: Vec<_> = due.into_iter().map(|(job, tenant)| Job::new(tenant, job)).collect();
         publish(context, &jobs).await;
     }
     Ok(())

@@ -6,7 +6,10 @@ use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
-use waybill_core::ids::{JobId, TenantId};
+use waybill_core::{
+    ids::{JobId, TenantId},
+    trace::Traceparent,
+};
 
 /// How often a slice is tried again after another transaction took one of its keys in between.
 const MAX_TRIES: usize = 4;
@@ -29,6 +32,7 @@ pub struct NewJob {
     /// JSON text, numbers as received.
     pub data: String,
     pub expires_at: Option<DateTime<Utc>>,
+    pub trace: Option<Traceparent>,
     /// One or two hashes; each is unique within the tenant.
     pub keys: Vec<[u8; 32]>,
     /// Two posts with one key must agree in it.
@@ -144,9 +148,9 @@ impl Store {
             ), fresh AS MATERIALIZED (
                 SELECT j.*
                 FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[],
-                            $13::text[], $14::bigint[], $15::text[], $16::text[], $17::timestamptz[])
+                            $13::text[], $14::bigint[], $15::text[], $16::text[], $17::timestamptz[], $21::text[])
                     AS j (id, tenant_id, event_id, source, type, subject, event_time,
-                          revision, revision_number, recipients, data, expires_at)
+                          revision, revision_number, recipients, data, expires_at, traceparent)
                 WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.wanted = j.id)
             ), new_key AS (
                 -- In the order of the keys: two slices that share several of them wait, and do not deadlock.
@@ -156,7 +160,7 @@ impl Store {
                 ORDER BY k.tenant_id, k.key_hash
             ), new_job AS (
                 INSERT INTO jobs (id, tenant_id, event_id, source, type, subject, event_time,
-                                  revision, revision_number, recipients, data, expires_at, due_at)
+                                  revision, revision_number, recipients, data, expires_at, traceparent, due_at)
                 SELECT f.*, now() + make_interval(secs => $19) FROM fresh f
             ), new_outbox AS (
                 INSERT INTO outbox (job_id, tenant_id, publish_after)
@@ -184,6 +188,7 @@ impl Store {
             secs(options.idempotency_ttl),
             secs(options.requeue_after),
             secs(options.outbox_grace),
+            &new.iter().map(|j| j.trace.as_ref().map(Traceparent::as_str)).collect::<Vec<_>>() as &[Option<&str>],
         )
         .fetch_all(self.db())
         .await?;

@@ -14,6 +14,7 @@ use waybill_core::{
     outcome::OnUnknown,
     route::RouteSpec,
     state::{DeliveryState, DocumentState, Reason},
+    trace::Traceparent,
 };
 
 /// What a worker has to know before it decides to send.
@@ -54,6 +55,7 @@ pub struct LoadedDelivery {
     pub tenant_on_unknown: Option<OnUnknown>,
     /// Zero when it is due; `None` when it is final.
     pub due_in: Option<Duration>,
+    pub trace: Option<Traceparent>,
 }
 
 #[derive(Debug, Clone)]
@@ -94,7 +96,7 @@ impl Store {
                    extract(epoch FROM d.due_at - now())::float8 AS due_in,
                    j.revision_number, j.created_at AS job_created_at, j.type AS event_type, j.subject,
                    j.cancel_requested_at IS NOT NULL AS "cancelled!",
-                   t.on_unknown,
+                   t.on_unknown, j.traceparent,
                    doc.id AS "document_id?", doc.document_type AS "document_type?", doc.object_key AS "object_key?",
                    doc.state AS "document_state?", doc.reason AS document_reason,
                    newer.delivery_id AS "superseded_by?", mine.delivery_id AS "sent_by?",
@@ -159,6 +161,7 @@ impl Store {
                     route: (RouteId(r.route_id), r.route_version),
                     tenant_on_unknown: on_unknown(r.on_unknown.as_deref())?,
                     due_in: r.due_in.map(span),
+                    trace: r.traceparent.as_deref().and_then(Traceparent::parse),
                 })
             })
             .collect()

@@ -72,6 +72,7 @@ pub(crate) fn new_job(tenant: TenantId) -> NewJob {
         recipients: "[]".into(),
         data: r#"{"total":12345678901234567890.10}"#.into(),
         expires_at: None,
+        trace: None,
         keys: vec![hash()],
         fingerprint: hash(),
     }

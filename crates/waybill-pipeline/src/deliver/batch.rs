@@ -4,7 +4,7 @@ use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::{consume::delay, holding::in_time, poison::dead_letter_message, router::NEWER_DELAY};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use waybill_core::{
     ids::{AttemptId, DeliveryId},
     message::{DeliveryMessage, Parsed, parse},
@@ -114,6 +114,9 @@ impl Deliverer {
                     let ticket = tickets.remove(&delivery.id);
                     // A delivery that moved on meanwhile was somebody else's: its message comes back and is looked at anew.
                     if moved.contains(&delivery.id) {
+                        if let Some(trace) = &delivery.trace {
+                            info!(delivery = %delivery.id, job = %delivery.job, trace_id = trace.trace_id(), "deliver.finished_without_a_call");
+                        }
                         if let FinalMove::Failed { reason, dead_letter: true, .. } = to {
                             self.dead_letter(&[(delivery.tenant, delivery.job, delivery.id, reason)]).await;
                         }

@@ -101,6 +101,9 @@ impl Deliverer {
             self.acknowledge(ticket);
             return;
         }
+        if let Some(trace) = &delivery.trace {
+            info!(delivery = %delivery.id, job = %delivery.job, outcome = result.result.word(), trace_id = trace.trace_id(), "deliver.recorded");
+        }
         match &result.result {
             Recorded::Sent { .. } => {
                 metrics::counter!("waybill_deliveries_sent_total").increment(1);

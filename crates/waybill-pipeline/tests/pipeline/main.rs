@@ -24,5 +24,6 @@ mod redrive;
 mod rendering;
 mod router;
 mod scheduler;
+mod trace;
 mod unknown;
 mod world;
