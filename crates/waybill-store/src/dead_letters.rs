@@ -68,7 +68,8 @@ impl Store {
             SELECT d.id, d.tenant_id, d.job_id, j.type AS event_type, d.reason, d.detail, d.dead_lettered_at AS "dead_lettered_at!",
                 d.attempts, d.crashes, d.channel, o.document_type AS "document_type?", d.expires_at,
                 EXISTS (SELECT 1 FROM sends s
-                        WHERE s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent') AS "already_sent!"
+                        WHERE s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent'
+                            AND NOT (d.lineage IS NOT NULL AND j.revision_by_content AND j.seq > s.job_seq)) AS "already_sent!"
             FROM deliveries d JOIN jobs j ON j.id = d.job_id LEFT JOIN documents o ON o.id = d.document_id
             WHERE d.dead_lettered_at IS NOT NULL AND d.id > $1
                 AND ($2::uuid IS NULL OR d.tenant_id = $2) AND ($3::text IS NULL OR d.reason = $3)
@@ -142,11 +143,14 @@ impl Store {
         let rows = sqlx::query!(
             r#"
             WITH dead AS MATERIALIZED (
-                SELECT id, tenant_id, job_id, identity, document_id FROM deliveries
+                SELECT id, tenant_id, job_id, identity, lineage, document_id FROM deliveries
                 WHERE id = ANY($1) AND state = 'FAILED' AND dead_lettered_at IS NOT NULL ORDER BY id FOR UPDATE
             ), sent AS MATERIALIZED (
                 SELECT d.id, s.delivery_id AS by
                 FROM dead d JOIN sends s ON s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent'
+                JOIN jobs j ON j.id = d.job_id
+                -- A content that came back after another one: its claim decides whether it is a repeat.
+                WHERE NOT (d.lineage IS NOT NULL AND j.revision_by_content AND j.seq > s.job_seq)
             ), document AS MATERIALIZED (
                 -- Locked, so that a render can't make one READY between our look and the deliveries that then would wait for it.
                 SELECT o.id, o.state, o.deadline_at, o.state <> 'READY' AND (o.state = 'FAILED' OR o.deadline_at <= now()) AS again

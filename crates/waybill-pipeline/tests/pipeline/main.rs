@@ -19,6 +19,7 @@ mod outcomes;
 mod recording;
 mod redrive;
 mod rendering;
+mod revisions;
 mod router;
 mod scheduler;
 mod unknown;

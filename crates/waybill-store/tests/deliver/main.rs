@@ -15,4 +15,5 @@ mod hammer;
 mod invariants;
 mod reconcile;
 mod results;
+mod revisions;
 mod world;
