@@ -1,6 +1,6 @@
 //! Feedback: what providers tell us about our mails, settled into states.
 
-use crate::context::Context;
+use crate::{context::Context, order};
 use waybill_core::ports::FeedbackEvent;
 use waybill_store::{FeedbackSummary, StoreError};
 
@@ -43,5 +43,5 @@ async fn refresh(context: &Context, summary: &FeedbackSummary) -> Result<(), Sto
     let mut jobs: Vec<_> = context.store.load_deliveries(&changed).await?.iter().map(|d| d.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
-    context.store.refresh_job_states(&jobs).await.map(drop)
+    order::refresh(context, &jobs).await
 }

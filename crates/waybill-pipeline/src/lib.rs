@@ -24,6 +24,7 @@ mod deletions;
 pub mod deliver;
 pub mod documents;
 pub mod feedback;
+pub mod order;
 mod publish;
 mod recent;
 mod reconcile;

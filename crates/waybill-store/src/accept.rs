@@ -1,6 +1,6 @@
 //! Accepting events: job, outbox row and idempotency keys, all or nothing, in one statement for a whole slice of requests.
 
-use crate::{Store, StoreError, store::secs};
+use crate::{Store, StoreError, ordering::HEAD_LOOK, store::secs};
 use chrono::{DateTime, Utc};
 use std::{
     collections::{HashMap, HashSet},
@@ -26,6 +26,7 @@ pub struct NewJob {
     pub revision_number: Option<i64>,
     /// The event named no revision; `revision` is made of its data.
     pub revision_by_content: bool,
+    pub ordering_key: Option<String>,
     /// JSON text.
     pub recipients: String,
     /// JSON text, numbers as received.
@@ -146,9 +147,9 @@ impl Store {
             ), fresh AS MATERIALIZED (
                 SELECT j.*
                 FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[],
-                            $13::text[], $14::bigint[], $21::bool[], $15::text[], $16::text[], $17::timestamptz[]) WITH ORDINALITY
+                            $13::text[], $14::bigint[], $21::bool[], $22::text[], $15::text[], $16::text[], $17::timestamptz[]) WITH ORDINALITY
                     AS j (id, tenant_id, event_id, source, type, subject, event_time,
-                          revision, revision_number, revision_by_content, recipients, data, expires_at, n)
+                          revision, revision_number, revision_by_content, ordering_key, recipients, data, expires_at, n)
                 WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.wanted = j.id)
             ), new_key AS (
                 -- In the order of the keys: two slices that share several of them wait, and do not deadlock.
@@ -159,10 +160,12 @@ impl Store {
             ), new_job AS (
                 -- In the order of the requests, which `seq` keeps.
                 INSERT INTO jobs (id, tenant_id, event_id, source, type, subject, event_time,
-                                  revision, revision_number, revision_by_content, recipients, data, expires_at, due_at)
+                                  revision, revision_number, revision_by_content, ordering_key, recipients, data, expires_at, due_at,
+                                  ordering_due_at)
                 SELECT f.id, f.tenant_id, f.event_id, f.source, f.type, f.subject, f.event_time,
-                       f.revision, f.revision_number, f.revision_by_content, f.recipients, f.data, f.expires_at,
-                       now() + make_interval(secs => $19)
+                       f.revision, f.revision_number, f.revision_by_content, f.ordering_key, f.recipients, f.data, f.expires_at,
+                       now() + make_interval(secs => $19),
+                       CASE WHEN f.ordering_key IS NOT NULL THEN now() + make_interval(secs => $23) END
                 FROM fresh f ORDER BY f.n
             ), new_outbox AS (
                 INSERT INTO outbox (job_id, tenant_id, publish_after)
@@ -191,6 +194,8 @@ impl Store {
             secs(options.requeue_after),
             secs(options.outbox_grace),
             &new.iter().map(|j| j.revision_by_content).collect::<Vec<_>>(),
+            &new.iter().map(|j| j.ordering_key.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+            secs(HEAD_LOOK),
         )
         .fetch_all(self.db())
         .await?;

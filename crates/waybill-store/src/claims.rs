@@ -8,7 +8,7 @@ use crate::{
 use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::{
-    ids::{AttemptId, DeliveryId},
+    ids::{AttemptId, DeliveryId, JobId},
     state::DeliveryState,
 };
 
@@ -47,6 +47,10 @@ pub enum Claim {
     Expired { by: DeliveryId },
     /// A newer revision of it was sent, by `by`.
     Superseded { by: DeliveryId },
+    /// An earlier job of its ordering key, `behind`, is not over. The delivery was put off; the end of that job wakes it.
+    NotItsTurn { behind: JobId },
+    /// Its job has blocked its ordering key for as long as it may.
+    OrderTimedOut,
     /// Another revision of it, that of `by`, is at a provider, or nobody knows whether it was sent.
     RevisionInProgress {
         /// From now until the reconciliation is over; `None`: it is decided soon.
@@ -113,12 +117,17 @@ impl Answer {
 
     /// The words are those of the function `claim_gate`.
     fn refused_by_gate(&self) -> Option<Claim> {
-        let by = DeliveryId(self.verdict_by?);
-        match self.verdict.as_deref() {
-            Some("superseded") if self.judged == Some(self.delivery) => Some(Claim::Superseded { by }),
-            Some("busy") => Some(Claim::RevisionInProgress { until_in: self.verdict_wait.map(span), by }),
+        let by = DeliveryId(self.verdict_by.or(self.judged)?);
+        let until_in = self.verdict_wait.map(span);
+        match (self.verdict.as_deref()?, self.judged == Some(self.delivery)) {
+            ("busy", _) => Some(Claim::RevisionInProgress { until_in, by }),
+            ("superseded", true) => Some(Claim::Superseded { by }),
+            ("turn", true) => Some(Claim::NotItsTurn { behind: JobId(by.0) }),
+            ("timed_out", true) => Some(Claim::OrderTimedOut),
             // The verdict on another delivery of its identity, which asked in the same slice: its own follows at the next look.
-            Some("superseded") => Some(Claim::RevisionInProgress { until_in: None, by }),
+            ("superseded" | "turn" | "timed_out", false) => {
+                Some(Claim::InProgress { until_in: None, by: DeliveryId(self.judged?), unknown: false })
+            }
             _ => None,
         }
     }
@@ -176,17 +185,25 @@ impl Store {
             ),
             -- 2. One candidate per identity: ON CONFLICT can't touch a row twice, and only one may win anyway.
             candidate AS MATERIALIZED (
-                SELECT DISTINCT ON (d.tenant_id, d.identity) d.*, i.token, i.attempt, j.revision_number, j.created_at, j.seq
+                SELECT DISTINCT ON (d.tenant_id, d.identity) d.*, i.token, i.attempt, j.revision_number, j.created_at, j.seq,
+                       j.ordering_key
                 FROM d
                 JOIN input i ON i.delivery = d.id
                 JOIN jobs j ON j.id = d.job_id
                 WHERE d.state IN ('PENDING', 'WAITING_DOCUMENT', 'RETRYING')
                 ORDER BY d.tenant_id, d.identity, i.ord
             ),
-            -- 3. What its other revisions say. The function locks the lineages, and sees what was committed before it got the locks.
+            -- 3. What its other revisions and the jobs before it say. The function locks the lineages, and sees what was committed before it got the locks.
             gate AS MATERIALIZED (
                 SELECT g.*
-                FROM (SELECT array_agg(id) FILTER (WHERE lineage IS NOT NULL) AS ids FROM candidate) c, claim_gate(c.ids) g
+                FROM (SELECT array_agg(id) FILTER (WHERE lineage IS NOT NULL OR ordering_key IS NOT NULL) AS ids FROM candidate) c,
+                     claim_gate(c.ids) g
+            ),
+            -- Whoever has to wait for its turn does so in its row, from this commit on: the end of the job before it can't slip in
+            -- between the look and the wait. It wakes it; an hour is for the case that it does not.
+            put_off AS (
+                UPDATE deliveries SET due_at = now() + interval '1 hour'
+                FROM gate g WHERE deliveries.id = g.delivery_id AND g.verdict = 'turn'
             ),
             -- 4. Take the identity if it is free, else write its row as it was: only so RETURNING shows the row that is really there,
             --    one that was committed after our snapshot included, and says exactly why the claim was refused.

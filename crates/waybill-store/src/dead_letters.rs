@@ -175,7 +175,7 @@ impl Store {
                     version = d.version + CASE WHEN w.waits THEN 2 ELSE 1 END,
                     due_at = CASE WHEN w.waits THEN w.deadline_at ELSE now() + make_interval(secs => $2) END,
                     reason = NULL, detail = NULL, attempts = 0, crashes = 0, provider_position = 0, requeues = 0, held = false,
-                    other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
+                    not_before = NULL, other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
                 FROM decided w WHERE d.id = w.id
                 RETURNING d.id, d.job_id, d.version, w.waits
             ), noted AS (
@@ -186,7 +186,7 @@ impl Store {
                 SELECT id FROM jobs WHERE id IN (SELECT job_id FROM moved) AND state <> 'PENDING' ORDER BY id FOR UPDATE
             ), reopened AS (
                 -- routed_at always changes: a refresh that still saw the job finished notices by it.
-                UPDATE jobs j SET state = 'ROUTED', routed_at = clock_timestamp() FROM job WHERE j.id = job.id
+                UPDATE jobs j SET state = 'ROUTED', routed_at = clock_timestamp(), ordering_timed_out = false FROM job WHERE j.id = job.id
             ), closed AS (
                 UPDATE deliveries d SET dead_lettered_at = NULL, other_id = s.by, updated_at = now(),
                     detail = 'sent meanwhile by another delivery'

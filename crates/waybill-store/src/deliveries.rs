@@ -40,6 +40,8 @@ pub struct LoadedDelivery {
     /// By the database's clock.
     pub expired: bool,
     pub dead_lettered: bool,
+    /// Its job has an ordering key, and others may wait for its end.
+    pub ordered: bool,
     pub document: Option<LoadedDocument>,
     /// A newer revision of the same thing for the same recipient that was already sent.
     pub superseded_by: Option<DeliveryId>,
@@ -96,7 +98,7 @@ impl Store {
                    extract(epoch FROM d.due_at - now())::float8 AS due_in,
                    j.revision_number, j.created_at AS job_created_at, j.type AS event_type, j.subject,
                    j.cancel_requested_at IS NOT NULL AS "cancelled!",
-                   t.on_unknown,
+                   j.ordering_due_at IS NOT NULL AS "ordered!", t.on_unknown,
                    doc.id AS "document_id?", doc.document_type AS "document_type?", doc.object_key AS "object_key?",
                    doc.state AS "document_state?", doc.reason AS document_reason,
                    newer.delivery_id AS "superseded_by?", mine.delivery_id AS "sent_by?",
@@ -151,6 +153,7 @@ impl Store {
                     cancelled: r.cancelled,
                     expired: r.expired,
                     dead_lettered: r.dead_lettered,
+                    ordered: r.ordered,
                     document,
                     superseded_by: r.superseded_by.map(DeliveryId),
                     sent_by: r.sent_by.filter(|_| !r.sent_before).map(DeliveryId),

@@ -70,6 +70,7 @@ pub(crate) fn new_job(tenant: TenantId) -> NewJob {
         revision: "1".into(),
         revision_number: Some(1),
         revision_by_content: false,
+        ordering_key: None,
         recipients: "[]".into(),
         data: r#"{"total":12345678901234567890.10}"#.into(),
         expires_at: None,

@@ -123,7 +123,7 @@ impl Deliverer {
                         if let FinalMove::Failed { reason, dead_letter: true, .. } = to {
                             self.dead_letter(&[(delivery.tenant, delivery.job, delivery.id, reason)]).await;
                         }
-                        let _ = self.finished_jobs.send(delivery.job);
+                        self.job_may_have_ended(&delivery);
                         self.acknowledge(ticket);
                     }
                 }
@@ -227,6 +227,12 @@ impl Deliverer {
                 Ok(Ok(Some(Claim::RevisionInProgress { until_in, .. }))) => {
                     waits.push((delivery, until_in.unwrap_or(SHORT_WAIT).max(SHORT_WAIT)))
                 }
+                // Its row remembers; the end of the job before it wakes it.
+                Ok(Ok(Some(Claim::NotItsTurn { .. }))) => self.acknowledge(tickets.remove(&delivery.id)),
+                Ok(Ok(Some(Claim::OrderTimedOut))) => moves.push((
+                    delivery,
+                    FinalMove::Failed { reason: Reason::OrderingTimeout, detail: String::new(), dead_letter: true },
+                )),
                 // The scheduler settles an expired claim within its next round.
                 Ok(Ok(Some(Claim::Expired { .. }))) => waits.push((delivery, SHORT_WAIT)),
                 // Final by now, or another message of this delivery was faster; an open row is due at the end of that claim.

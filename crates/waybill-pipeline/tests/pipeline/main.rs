@@ -15,6 +15,7 @@ mod counters;
 mod documents;
 mod feedback;
 mod locks;
+mod ordering;
 mod outcomes;
 mod recording;
 mod redrive;

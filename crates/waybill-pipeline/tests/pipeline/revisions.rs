@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Another worker claims it and sends it.
-    async fn sent_elsewhere(&self, delivery: DeliveryId) {
+    pub(crate) async fn sent_elsewhere(&self, delivery: DeliveryId) {
         let request = ClaimRequest { delivery, token: uuid::Uuid::new_v4(), attempt: AttemptId(uuid::Uuid::now_v7()) };
         self.store.claim(&[request], Duration::from_secs(60)).await.unwrap();
         let loaded = self.store.load_deliveries(&[delivery]).await.unwrap().remove(0);

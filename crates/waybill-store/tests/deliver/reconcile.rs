@@ -294,7 +294,9 @@ async fn a_claim_that_races_an_expiry_is_granted_only_behind_it() {
             | Claim::InProgress { .. }
             | Claim::NotClaimable { .. }
             | Claim::Superseded { .. }
-            | Claim::RevisionInProgress { .. } => panic!("round {round}: {claim:?}"),
+            | Claim::RevisionInProgress { .. }
+            | Claim::NotItsTurn { .. }
+            | Claim::OrderTimedOut => panic!("round {round}: {claim:?}"),
         }
     }
     println!("{granted} of 100 claims came after the expiry");
