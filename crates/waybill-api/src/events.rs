@@ -64,6 +64,10 @@ pub struct EventDoc {
     pub dataschema: Option<String>,
     #[schema(schema_with = revision)]
     pub revision: Option<serde_json::Value>,
+    /// Events of one key go out one after the other, in the order of their acceptance; a retry holds the later ones back, for a bounded
+    /// time.
+    #[schema(min_length = 1, max_length = 128, example = "customer-4711")]
+    pub ordering_key: Option<String>,
     #[schema(schema_with = recipients)]
     pub recipients: Option<serde_json::Value>,
     /// Not sent after this time.

@@ -113,6 +113,8 @@ fn new_job(id: JobId, tenant: TenantId, event: &Event, key: Option<&str>) -> New
             .revision
             .as_ref()
             .and_then(|r| r.bytes().all(|b| b.is_ascii_digit()).then(|| r.parse().ok()).flatten()),
+        ordering_key: event.ordering_key.clone(),
+        revision_by_content: event.revision.is_none(),
         revision,
         recipients: recipients.to_text(),
         data: event.data.to_text(),

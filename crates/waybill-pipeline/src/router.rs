@@ -7,6 +7,7 @@ use crate::{
     consume::{self, Handled, Handler},
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
+    order,
     poison::dead_letter_message,
 };
 use async_trait::async_trait;
@@ -132,7 +133,11 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     let nothing: Vec<JobId> =
         decided.iter().filter(|d| d.plan.deliveries.iter().all(|p| p.failed.is_some())).map(|d| d.job).collect();
     if !nothing.is_empty() {
-        context.store.refresh_job_states(&nothing).await?;
+        order::refresh(context, &nothing).await?;
+        // Some have ended with the decision itself.
+        if jobs.iter().any(|job| job.ordered && nothing.contains(&job.job)) {
+            order::advance(context, &nothing).await?;
+        }
     }
     finished.extend(sendable.into_iter().filter(|job| !unsent.contains(job)));
     Ok(finished)

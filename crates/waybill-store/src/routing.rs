@@ -35,6 +35,8 @@ pub struct RoutableJob {
     pub expires_at: Option<DateTime<Utc>>,
     pub cancelled: bool,
     pub trace: Option<Traceparent>,
+    /// Others of its ordering key may wait for its end.
+    pub ordered: bool,
     /// The active routes for the event's type, by id.
     pub routes: Vec<Route>,
     /// A route that this build can't read (a newer build wrote it): don't decide, leave the message on the queue.
@@ -84,7 +86,7 @@ impl Store {
         let rows = sqlx::query!(
             r#"
             SELECT j.id, j.tenant_id, j.state, j.type AS event_type, j.subject, j.revision, j.revision_number, j.recipients, j.data,
-                j.expires_at, j.cancel_requested_at IS NOT NULL AS "cancelled!", j.traceparent,
+                j.expires_at, j.cancel_requested_at IS NOT NULL AS "cancelled!", j.ordering_due_at IS NOT NULL AS "ordered!", j.traceparent,
                 (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'version', r.version, 'spec', r.spec) ORDER BY r.id), '[]')
                  FROM routes r WHERE r.tenant_id = j.tenant_id AND r.event_type = j.type AND r.active
                 ) AS "routes!: sqlx::types::Json<Vec<StoredRoute>>"
@@ -110,6 +112,7 @@ impl Store {
                 expires_at: row.expires_at,
                 cancelled: row.cancelled,
                 trace: row.traceparent.as_deref().and_then(Traceparent::parse),
+                ordered: row.ordered,
                 routes,
                 unreadable_route,
             });

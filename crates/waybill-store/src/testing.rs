@@ -69,6 +69,8 @@ pub(crate) fn new_job(tenant: TenantId) -> NewJob {
         event_time: None,
         revision: "1".into(),
         revision_number: Some(1),
+        revision_by_content: false,
+        ordering_key: None,
         recipients: "[]".into(),
         data: r#"{"total":12345678901234567890.10}"#.into(),
         expires_at: None,
