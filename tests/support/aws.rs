@@ -87,7 +87,12 @@ impl AwsUnderTest {
         let answer = reqwest::Client::new()
             .post(&self.endpoint)
             .header("Authorization", format!("AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/sns/aws4_request"))
-            .form(&[("Action", "Publish"), ("Version", "2010-03-31"), ("TopicArn", topic), ("Message", message)])
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(format!(
+                "Action=Publish&Version=2010-03-31&TopicArn={}&Message={}",
+                form_encoded(topic),
+                form_encoded(message)
+            ))
             .send()
             .await
             .expect("the emulator answers");
@@ -120,4 +125,10 @@ impl AwsUnderTest {
         }
         env
     }
+}
+
+/// Every octet but letters and digits as `%XX`.
+fn form_encoded(text: &str) -> String {
+    let octet = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).into() } else { format!("%{byte:02X}") };
+    text.bytes().map(octet).collect()
 }
