@@ -244,8 +244,8 @@ async fn group_commit() {
         other
     };
     let good: Vec<_> = (0..20).map(|i| world.note(&format!("e{i}"), &format!("s{i}"), 1)).collect();
-    let mut posts = vec![world.post(&bad), world.post(&repeated), world.post(&repeated), world.post(&repeated)];
-    posts.extend(good.iter().map(|event| world.post(event)));
+    let events = [&bad, &repeated, &repeated, &repeated].into_iter().chain(&good);
+    let posts = events.map(|event| world.post_patiently(event));
     let answers = futures::future::join_all(posts).await;
     let codes: Vec<u16> = answers.iter().map(|a| a.status().as_u16()).collect();
     assert_eq!(codes[0], 400, "{codes:?}");

@@ -8,6 +8,7 @@ mod support;
 
 mod e2e {
     mod accept;
+    mod deployed;
     mod failures;
     mod intake;
     mod lifecycle;

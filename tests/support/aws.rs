@@ -5,7 +5,7 @@
 //! function serves all tests, and keys are made of ids. Without them documents are rendered by the worker and kept in S3.
 
 use super::sqs_gate::SqsGate;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 use waybill_aws::{SqsConfig, SqsQueue, Topology};
 
@@ -37,6 +37,15 @@ impl AwsUnderTest {
         let aws = waybill_aws::load(Some(REGION.into())).await;
         waybill_aws::provision(&aws, &topology, &prefix, Some(&bucket)).await.expect("makes queues and a bucket");
         Some(Self { gate: SqsGate::start(&endpoint, &prefix).await, prefix, bucket, endpoint, function })
+    }
+
+    /// What `infra/emulator/deploy.ts` has deployed: its queues, bucket, function.
+    pub async fn deployed(stack: &Value) -> Self {
+        let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("the deployed stacks are at AWS_ENDPOINT_URL");
+        let text = |name: &str| stack[name].as_str().unwrap_or_else(|| panic!("{name} in {stack}")).to_owned();
+        let prefix = text("prefix");
+        let gate = SqsGate::start(&endpoint, &prefix).await;
+        Self { gate, prefix, bucket: text("bucket"), endpoint, function: Some(text("function")) }
     }
 
     /// A queue of the test's own, past the gate.
@@ -73,6 +82,23 @@ impl AwsUnderTest {
         bus.clone()
     }
 
+    /// Publishes to an SNS topic, as SES does.
+    pub async fn publish(&self, topic: &str, message: &str) {
+        let answer = reqwest::Client::new()
+            .post(&self.endpoint)
+            .header("Authorization", format!("AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/sns/aws4_request"))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(format!(
+                "Action=Publish&Version=2010-03-31&TopicArn={}&Message={}",
+                form_encoded(topic),
+                form_encoded(message)
+            ))
+            .send()
+            .await
+            .expect("the emulator answers");
+        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap_or_default());
+    }
+
     /// What a process needs to find the queues.
     pub fn queue_env(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -99,4 +125,10 @@ impl AwsUnderTest {
         }
         env
     }
+}
+
+/// Every octet but letters and digits as `%XX`.
+fn form_encoded(text: &str) -> String {
+    let octet = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).into() } else { format!("%{byte:02X}") };
+    text.bytes().map(octet).collect()
 }

@@ -153,15 +153,20 @@ impl World {
 
     /// `env` is added to what each process gets.
     pub async fn with(env: &[(&str, &str)]) -> World {
-        Self::on(TestDb::new().await, env).await
+        Self::on(TestDb::new().await, AwsUnderTest::start().await, env).await
+    }
+
+    /// On stacks that were deployed before.
+    pub async fn deployed(stack: &Value, env: &[(&str, &str)]) -> World {
+        Self::on(TestDb::new().await, Some(AwsUnderTest::deployed(stack).await), env).await
     }
 
     /// On a PostgreSQL of the test's own.
     pub async fn on_server(url: &str) -> World {
-        Self::on(TestDb::on_server(url).await, &[]).await
+        Self::on(TestDb::on_server(url).await, AwsUnderTest::start().await, &[]).await
     }
 
-    async fn on(db: TestDb, env: &[(&str, &str)]) -> World {
+    async fn on(db: TestDb, aws: Option<AwsUnderTest>, env: &[(&str, &str)]) -> World {
         let store = Store::from_pool(db.pool.clone());
         let tenant = TenantId(Uuid::now_v7());
         store.ensure_tenant(tenant, "test", None).await.expect("a tenant");
@@ -198,7 +203,6 @@ impl World {
         if let Ok(redis) = std::env::var("REDIS_URL") {
             all.insert("REDIS_URL".into(), redis);
         }
-        let aws = AwsUnderTest::start().await;
         all.extend(aws.iter().flat_map(AwsUnderTest::env).map(|(name, value)| (name.to_owned(), value)));
         all.extend(env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         let world = World {
@@ -328,11 +332,15 @@ impl World {
 
     /// Posts until the answer is not 503 (a busy machine, a database that comes back) and returns the job's id.
     pub async fn accept(&self, event: &Value) -> String {
-        let answer = self.patiently(|| self.post(event)).await;
+        let answer = self.post_patiently(event).await;
         let status = answer.status();
         let body: Value = answer.json().await.expect("a JSON answer");
         assert_eq!(status.as_u16(), 202, "{body}");
         body["job_id"].as_str().expect("a job id").to_owned()
+    }
+
+    pub async fn post_patiently(&self, event: &Value) -> reqwest::Response {
+        self.patiently(|| self.post(event)).await
     }
 
     /// 503 with Retry-After means: nothing happened, come again.

@@ -3,7 +3,7 @@
 use crate::{
     auth::{Authorized, EventsWrite},
     body,
-    headers::{EventMedia, event_media, idempotency_key},
+    headers::{EventMedia, event_media, idempotency_key, traceparent},
     problem::{Code, Problem, ProblemBody},
     service::{AcceptAnswer, ServiceError},
     state::ApiState,
@@ -31,6 +31,7 @@ use waybill_core::{
     ids::{JobId, TenantId},
     json::{self, JsonError, JsonProblem},
     state::JobState,
+    trace::Traceparent,
 };
 
 /// Says that a 202 is the first answer again.
@@ -63,6 +64,10 @@ pub struct EventDoc {
     pub dataschema: Option<String>,
     #[schema(schema_with = revision)]
     pub revision: Option<serde_json::Value>,
+    /// Events of one key go out one after the other, in the order of their acceptance; a retry holds the later ones back, for a bounded
+    /// time.
+    #[schema(min_length = 1, max_length = 128, example = "customer-4711")]
+    pub ordering_key: Option<String>,
     #[schema(schema_with = recipients)]
     pub recipients: Option<serde_json::Value>,
     /// Not sent after this time.
@@ -173,19 +178,26 @@ pub(crate) async fn create_event(
 ) -> Result<Response, Problem> {
     let media = event_media(request.headers())?;
     let key = idempotency_key(request.headers())?;
+    let trace = traceparent(request.headers());
     if media == EventMedia::Batch && key.is_some() {
         let detail = "a batch has no key of its own: leave it out, each event is recognised by its source and id";
         return Err(Problem::new(Code::InvalidIdempotencyKey, detail));
     }
     let body = body::read(request, &api.config).await?;
     match media {
-        EventMedia::One => accept_one(&api, caller.tenant, &body, key).await,
-        EventMedia::Batch => accept_batch(&api, caller.tenant, &body).await,
+        EventMedia::One => accept_one(&api, caller.tenant, &body, key, trace).await,
+        EventMedia::Batch => accept_batch(&api, caller.tenant, &body, trace).await,
     }
 }
 
-async fn accept_one(api: &ApiState, tenant: TenantId, body: &[u8], key: Option<String>) -> Result<Response, Problem> {
-    let event = read_event(api, body, "")?;
+async fn accept_one(
+    api: &ApiState,
+    tenant: TenantId,
+    body: &[u8],
+    key: Option<String>,
+    trace: Option<Traceparent>,
+) -> Result<Response, Problem> {
+    let event = Event { trace, ..read_event(api, body, "")? };
     let (job, replayed) = accepted(api.service.accept(tenant, event, key).await)?;
     let mut response = (StatusCode::ACCEPTED, Json(Accepted::new(job))).into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/jobs/{job}")) {
@@ -218,7 +230,12 @@ fn accepted(answer: Result<AcceptAnswer, ServiceError>) -> Result<(JobId, bool),
     }
 }
 
-async fn accept_batch(api: &ApiState, tenant: TenantId, body: &[u8]) -> Result<Response, Problem> {
+async fn accept_batch(
+    api: &ApiState,
+    tenant: TenantId,
+    body: &[u8],
+    trace: Option<Traceparent>,
+) -> Result<Response, Problem> {
     let items = split(body)?;
     let max = api.config.max_batch_events;
     if items.len() > max {
@@ -233,7 +250,7 @@ async fn accept_batch(api: &ApiState, tenant: TenantId, body: &[u8]) -> Result<R
     let (mut events, mut refused) = (Vec::new(), Vec::new());
     for (index, result) in read.into_iter().enumerate() {
         match result {
-            Ok(event) => events.push((index, event)),
+            Ok(event) => events.push((index, Event { trace: trace.clone(), ..event })),
             Err(problem) => refused.push((index, Err(problem))),
         }
     }

@@ -1,7 +1,10 @@
 //! One sentence about where a job or a delivery stands: what happened, and what happens next or what to do.
 
 use crate::views::{DeliveryView, JobSummary};
-use waybill_core::state::{DeliveryState, JobState, Reason};
+use waybill_core::{
+    ids::JobId,
+    state::{DeliveryState, JobState, Reason},
+};
 
 /// About a job.
 pub fn job(job: &JobSummary) -> String {
@@ -10,6 +13,9 @@ pub fn job(job: &JobSummary) -> String {
         let states = DeliveryState::ALL.iter().filter(|state| wanted(**state));
         states.filter_map(|state| job.delivery_counts.get(state.as_str())).sum()
     };
+    if let Some(first) = job.waits_for {
+        return not_its_turn(first);
+    }
     match job.status {
         JobState::Pending if job.cancel_requested_at.is_some() => {
             "A cancel was requested; it is not routed yet.".into()
@@ -25,6 +31,11 @@ pub fn job(job: &JobSummary) -> String {
         JobState::Failed => format!("None of {all} deliveries has reached its recipient; each says why."),
         JobState::Cancelled => "Cancelled; nothing was sent.".into(),
     }
+}
+
+/// About what stands behind another job of its ordering key.
+pub fn not_its_turn(first: JobId) -> String {
+    format!("Waits for {first}, an earlier job of the same ordering key.")
 }
 
 /// About a job that led to no delivery at all.
@@ -126,6 +137,7 @@ pub fn of_reason(reason: Reason) -> &'static str {
         Reason::RecipientRejected => "the provider refuses this recipient",
         Reason::ProvidersExhausted => "every provider was tried and none could take it",
         Reason::WorkerCrashed => "the worker died on it repeatedly",
+        Reason::OrderingTimeout => "it blocked the later ones of its ordering key for as long as it may",
         Reason::NoRoute => "no route matches this type of event",
         Reason::NoRecipients => "neither the event nor the route names a recipient",
         Reason::TooManyRecipients => "the event has too many recipients",

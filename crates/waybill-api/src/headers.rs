@@ -5,6 +5,7 @@
 use crate::problem::{Code, Problem};
 use hyper::{HeaderMap, header::CONTENT_TYPE};
 use uuid::Uuid;
+use waybill_core::trace::{TRACEPARENT, Traceparent};
 
 /// The name of the request id header, in and out.
 pub const REQUEST_ID: &str = "x-request-id";
@@ -22,6 +23,13 @@ pub fn request_id(headers: &HeaderMap) -> String {
         Some(id) => id.to_owned(),
         None => Uuid::now_v7().to_string(),
     }
+}
+
+/// The caller's trace context. One that is wrong, or of which there are several, is none.
+pub fn traceparent(headers: &HeaderMap) -> Option<Traceparent> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    value.to_str().ok().and_then(Traceparent::parse)
 }
 
 /// What a body is.
@@ -136,6 +144,16 @@ mod tests {
             assert_eq!(replaced.parse::<Uuid>().unwrap().get_version_num(), 7, "{bad:?}");
         }
         assert_ne!(request_id(&HeaderMap::new()), request_id(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_trace_context_is_taken_where_there_is_exactly_one_good_one() {
+        const GOOD: &[u8] = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = |values: &[&[u8]]| traceparent(&with("traceparent", values)).map(|t| t.trace_id().to_owned());
+        assert_eq!(trace(&[GOOD]).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+        for bad in [&[][..], &[GOOD, GOOD], &[b"00-1-2-01"], &[b"\xff"]] {
+            assert_eq!(trace(bad), None);
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct EventRef {
     pub subject: Option<String>,
     /// The event's own, else the SHA-256 of its canonical data.
     pub revision: String,
+    /// Events of one key go out one after the other.
+    pub ordering_key: Option<String>,
     pub time: Option<Timestamp>,
 }
 
@@ -42,6 +44,9 @@ pub struct JobSummary {
     #[schema(schema_with = schema::reason)]
     pub reason: Option<Reason>,
     pub detail: Option<String>,
+    /// The first job of the same ordering key that is not over and was accepted earlier: nothing of this one goes out before its end.
+    #[schema(value_type = Option<String>, example = "job_01h455vb4pex5vsknk084sn02q")]
+    pub waits_for: Option<JobId>,
     /// One sentence for people.
     pub explanation: String,
     pub event: EventRef,
@@ -194,7 +199,10 @@ impl JobDetail {
     pub(crate) fn explained(mut self) -> Self {
         self.job = self.job.explained();
         for delivery in &mut self.deliveries.data {
-            delivery.explanation = explain::delivery(delivery);
+            delivery.explanation = match self.job.waits_for {
+                Some(first) if delivery.state.is_claimable() => explain::not_its_turn(first),
+                Some(_) | None => explain::delivery(delivery),
+            };
         }
         self
     }

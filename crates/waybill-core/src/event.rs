@@ -1,12 +1,13 @@
 //! An event, checked field by field.
 //!
-//! The contract is that of CloudEvents 1.0 attributes (`specversion`, `id`, `source`, `type`, `subject`, `time`, `data`) with three
-//! members of ours: `revision`, `recipients` and `expires_at`. Control fields are closed: a name
+//! The contract is that of CloudEvents 1.0 attributes (`specversion`, `id`, `source`, `type`, `subject`, `time`, `data`) with four
+//! members of ours: `revision`, `ordering_key`, `recipients` and `expires_at`. Control fields are closed: a name
 //! we don't know is refused, because a misspelt `recipient` must not send nothing in silence. `data` is free.
 
 use crate::{
     address::EmailAddress,
     json::{Json, JsonError},
+    trace::Traceparent,
 };
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
@@ -25,6 +26,7 @@ impl Default for EventLimits {
 
 const MAX_TEXT: usize = 255;
 const MAX_NAME: usize = 200;
+const MAX_ORDERING_KEY: usize = 128;
 
 /// A person to reach, as named by the event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +46,15 @@ pub struct Event {
     pub time: Option<DateTime<Utc>>,
     /// As given; `None` means: by content.
     pub revision: Option<String>,
+    /// Events of one key go out in the order of their acceptance.
+    pub ordering_key: Option<String>,
     pub recipients: Vec<Recipient>,
     pub expires_at: Option<DateTime<Utc>>,
     pub data: Json,
     /// SHA-256 of the canonical form of the whole event: two posts with one key must agree in it.
     pub fingerprint: [u8; 32],
+    /// Of the request or message that brought it; not a member of the event, and not in its fingerprint. Set by whoever received it.
+    pub trace: Option<Traceparent>,
 }
 
 /// One thing that is wrong with an event.
@@ -87,7 +93,7 @@ impl Event {
             }]);
         };
         let mut fields = Fields { json, errors: Vec::new() };
-        const KNOWN: [&str; 12] = [
+        const KNOWN: [&str; 13] = [
             "specversion",
             "id",
             "source",
@@ -97,6 +103,7 @@ impl Event {
             "datacontenttype",
             "dataschema",
             "revision",
+            "ordering_key",
             "recipients",
             "expires_at",
             "data",
@@ -127,10 +134,12 @@ impl Event {
             subject: fields.text("subject"),
             time: fields.time("time"),
             revision: fields.revision(),
+            ordering_key: fields.text_up_to("ordering_key", MAX_ORDERING_KEY),
             recipients: fields.recipients(limits),
             expires_at: fields.time("expires_at"),
             data: fields.data(),
             fingerprint: Sha256::digest(json.canonical().as_bytes()).into(),
+            trace: None,
         };
         if fields.errors.is_empty() { Ok(event) } else { Err(fields.errors) }
     }
@@ -151,14 +160,18 @@ impl Fields<'_> {
     }
 
     fn text(&mut self, name: &str) -> Option<String> {
+        self.text_up_to(name, MAX_TEXT)
+    }
+
+    fn text_up_to(&mut self, name: &str, max: usize) -> Option<String> {
         match self.present(name)? {
             Json::String(text)
-                if text.is_empty() || text.chars().count() > MAX_TEXT || text.chars().any(char::is_control) =>
+                if text.is_empty() || text.chars().count() > max || text.chars().any(char::is_control) =>
             {
                 self.error(
                     format!("/{name}"),
                     "invalid_text",
-                    format!("1 to {MAX_TEXT} characters without control characters"),
+                    format!("1 to {max} characters without control characters"),
                 );
                 None
             }
@@ -346,6 +359,25 @@ mod tests {
         let same = read(r#" {"data":{"a":1}, "type":"t","source":"/s","id":"1"}"#).unwrap();
         assert_eq!(same.fingerprint, read(MINIMAL).unwrap().fingerprint);
         assert_ne!(read(&MINIMAL.replace("\"a\":1", "\"a\":1.0")).unwrap().fingerprint, same.fingerprint);
+    }
+
+    #[test]
+    fn an_ordering_key_is_a_short_text_and_part_of_the_content() {
+        let with = |key: &str| read(&MINIMAL.replace("{\"id\"", &format!("{{\"ordering_key\":{key},\"id\"")));
+        let longest = "ä".repeat(128);
+        assert_eq!(with(&format!("\"{longest}\"")).unwrap().ordering_key.as_deref(), Some(longest.as_str()));
+        assert_eq!(with("null").unwrap().ordering_key, None);
+        for (bad, code) in [
+            ("\"\"", "invalid_text"),
+            (&*format!("\"{longest}x\""), "invalid_text"),
+            ("\"a\\u0007\"", "invalid_text"),
+            ("7", "not_a_string"),
+        ] {
+            let error = with(bad).unwrap_err().remove(0);
+            assert_eq!((error.pointer.as_str(), error.code), ("/ordering_key", code), "{bad}");
+            assert!(code != "invalid_text" || error.detail.contains("128"), "{}", error.detail);
+        }
+        assert_ne!(with("\"a\"").unwrap().fingerprint, with("\"b\"").unwrap().fingerprint);
     }
 
     #[test]

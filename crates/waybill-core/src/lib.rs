@@ -13,6 +13,7 @@
 //! - [`policy`]: attempts, backoff, timings and the check that refuses a wrong set at start-up.
 //! - [`route`] and [`mail`]: the rule that turns an event into deliveries, and the mail that one delivery becomes.
 //! - [`message`]: what travels on the queues (ids only) and how an unknown version is told from garbage.
+//! - [`trace`]: the trace context that an event came with.
 //! - [`ports`]: queue, lock, object store, renderer, provider, alert sink.
 //!
 //! To extend: a new channel starts in [`address::Channel`]; exhaustive matches (no `_` arms) then list every place that has to follow.
@@ -31,4 +32,5 @@ pub mod ports;
 pub mod route;
 pub mod state;
 pub mod text;
+pub mod trace;
 pub mod walk;

@@ -49,6 +49,8 @@ pub struct Timings {
     pub outbox_grace: Duration,
     /// Attempts that started and never ended before a delivery is dead-lettered as `worker_crashed`.
     pub max_crashes: u32,
+    /// How long a job with an ordering key may block those behind it, from the moment when it is the first in line.
+    pub order_block: Duration,
     pub document: DocumentTimings,
 }
 
@@ -100,6 +102,7 @@ impl Default for Timings {
             requeue_after: s(900),
             outbox_grace: s(5),
             max_crashes: 3,
+            order_block: s(3_600),
             document: DocumentTimings {
                 max_attempts: 5,
                 base: s(2),
@@ -131,6 +134,11 @@ impl Timings {
             self.claim_ttl,
         );
         less("the claim's expiry must be below the visibility timeout", self.claim_ttl, self.visibility_timeout);
+        less(
+            "the claim's expiry and the reconcile window must be below the time for which an ordered job may block",
+            self.claim_ttl + self.reconcile_window,
+            self.order_block,
+        );
         less("the sum of the provider timeouts must be below the handler timeout", pass, self.handler_timeout);
         less("the handler timeout must be below the claim's expiry", self.handler_timeout, self.claim_ttl);
         less("queue retention must be below dead-letter retention", self.queue_retention, self.dead_letter_retention);
@@ -195,10 +203,11 @@ mod tests {
     #[test]
     fn each_broken_inequality_is_named() {
         type Break = fn(&mut Timings);
-        let cases: [(Break, &str); 11] = [
+        let cases: [(Break, &str); 12] = [
             (|t| t.provider_timeouts = vec![S(31), S(31)], "provider timeouts and the margin"),
             (|t| t.claim_ttl = S(180), "below the visibility timeout"),
             (|t| t.provider_timeouts = vec![S(15), S(15)], "below the handler timeout"),
+            (|t| t.order_block = t.claim_ttl + t.reconcile_window, "ordered job may block"),
             (|t| t.handler_timeout = S(61), "handler timeout must be below the claim"),
             (|t| t.dead_letter_retention = t.queue_retention, "dead-letter retention"),
             (|t| t.lock_ttl = S(60), "lock's expiry"),

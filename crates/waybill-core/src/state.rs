@@ -85,6 +85,8 @@ Reason {
     RecipientRejected = "recipient_rejected",
     ProvidersExhausted = "providers_exhausted",
     WorkerCrashed = "worker_crashed",
+    /// Its job blocked the others of its ordering key for as long as it may.
+    OrderingTimeout = "ordering_timeout",
     NoRoute = "no_route",
     NoRecipients = "no_recipients",
     TooManyRecipients = "too_many_recipients",

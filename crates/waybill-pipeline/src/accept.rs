@@ -8,7 +8,7 @@ use crate::{batcher::Batcher, context::Context, publish};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use waybill_core::{
     event::Event,
     ids::{JobId, TenantId},
@@ -113,10 +113,13 @@ fn new_job(id: JobId, tenant: TenantId, event: &Event, key: Option<&str>) -> New
             .revision
             .as_ref()
             .and_then(|r| r.bytes().all(|b| b.is_ascii_digit()).then(|| r.parse().ok()).flatten()),
+        ordering_key: event.ordering_key.clone(),
+        revision_by_content: event.revision.is_none(),
         revision,
         recipients: recipients.to_text(),
         data: event.data.to_text(),
         expires_at: event.expires_at,
+        trace: event.trace.clone(),
         keys,
         fingerprint: event.fingerprint,
     }
@@ -149,7 +152,11 @@ async fn commit(context: Arc<Context>, publish: mpsc::Sender<publish::Job>, jobs
         }
     };
     for (job, answer) in jobs.iter().zip(&answers) {
-        if matches!(answer, Ok(AcceptAnswer::New(_))) && publish.try_send((job.tenant, job.id)).is_err() {
+        let new = matches!(answer, Ok(AcceptAnswer::New(_)));
+        if let (Some(trace), Ok(AcceptAnswer::New(job) | AcceptAnswer::Replay(job))) = (&job.trace, answer) {
+            info!(job = %job, new, trace_id = trace.trace_id(), "accept.accepted");
+        }
+        if new && publish.try_send(publish::Job::of(job)).is_err() {
             debug!(job = %job.id, "accept.publish_left_to_relay");
         }
     }

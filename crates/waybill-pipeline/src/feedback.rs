@@ -3,6 +3,7 @@
 use crate::{
     consume::{self, Handled, Handler},
     context::{Context, Lifecycle},
+    order,
     poison::{Refusal, refuse},
 };
 use async_trait::async_trait;
@@ -50,7 +51,7 @@ async fn refresh(context: &Context, summary: &FeedbackSummary) -> Result<(), Sto
     let mut jobs: Vec<_> = context.store.load_deliveries(&changed).await?.iter().map(|d| d.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
-    context.store.refresh_job_states(&jobs).await.map(drop)
+    order::refresh(context, &jobs).await
 }
 
 /// Receives and records until `life` stops. `parse` is the adapter's: a body's events, none where it is a message that tells nothing (a

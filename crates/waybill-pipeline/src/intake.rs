@@ -23,6 +23,7 @@ use waybill_core::{
     event::Event,
     ids::TenantId,
     ports::{QueueName, ReceivedMessage},
+    trace::Traceparent,
 };
 
 /// Whoever holds the event's key has committed by then, or never will.
@@ -82,7 +83,12 @@ impl Handler for Intake {
                 return Handled { away: error.is_unavailable(), ..Handled::default() };
             }
         };
-        let read = join_all(envelopes.into_iter().map(|envelope| self.read(envelope, &tenants))).await;
+        let tenants = &tenants;
+        let read = messages.iter().zip(envelopes).map(|(message, envelope)| async move {
+            let (tenant, event) = self.read(envelope, tenants).await?;
+            Ok((tenant, Event { trace: Traceparent::of(message), ..event }))
+        });
+        let read: Vec<Result<_, Fate>> = join_all(read).await;
         let (mut fates, mut places, mut events) = (Vec::with_capacity(messages.len()), Vec::new(), Vec::new());
         for (place, read) in read.into_iter().enumerate() {
             // An event's fate is the answer that it gets; a missing one would not be taken for success.

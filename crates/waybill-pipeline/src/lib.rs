@@ -28,6 +28,7 @@ pub mod documents;
 pub mod feedback;
 pub mod holding;
 pub mod intake;
+pub mod order;
 mod poison;
 mod publish;
 mod recent;

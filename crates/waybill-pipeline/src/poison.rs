@@ -5,6 +5,7 @@ use tracing::warn;
 use waybill_core::{
     ports::{AlertCause, OutgoingMessage, QueueName, ReceivedMessage},
     text::{sendable, storable},
+    trace::Traceparent,
 };
 
 /// Characters of a reason, and of a detail, on a dead-lettered message.
@@ -58,6 +59,7 @@ async fn bury(
     if !detail.is_empty() {
         attributes.push(("detail".to_owned(), text(detail, MAX_DETAIL)));
     }
+    attributes.extend(Traceparent::of(message).map(|trace| trace.attribute()));
     // A queue that takes any text may have handed out what this one refuses for good; then the message would come back and back.
     let body = sendable(&message.body).into_owned();
     let entry = OutgoingMessage { body, attributes, ..OutgoingMessage::default() };

@@ -14,7 +14,9 @@ use waybill_core::{
     ids::{JobId, TenantId},
     message::{JobMessage, encode},
     ports::{MAX_BATCH, OutgoingMessage, QueueName},
+    trace::Traceparent,
 };
+use waybill_store::NewJob;
 
 /// Jobs waiting to be published; beyond it the outbox relay takes over.
 const BUFFER: usize = 10_000;
@@ -29,7 +31,24 @@ const MEMORY: Duration = Duration::from_millis(500);
 const MAX_FORGET: usize = 500;
 const FORGET_EVERY: Duration = Duration::from_millis(250);
 
-pub(crate) type Job = (TenantId, JobId);
+/// A job whose message has to go out.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) tenant: TenantId,
+    pub(crate) job: JobId,
+    /// Only of a job that was accepted just now. The row has it, and whoever publishes later needn't ask.
+    trace: Option<Traceparent>,
+}
+
+impl Job {
+    pub(crate) fn new(tenant: TenantId, job: JobId) -> Self {
+        Self { tenant, job, trace: None }
+    }
+
+    pub(crate) fn of(job: &NewJob) -> Self {
+        Self { tenant: job.tenant, job: job.id, trace: job.trace.clone() }
+    }
+}
 
 /// Starts the publishing side of a process; it ends with the last sender. A sender must not wait: a full buffer is the relay's.
 pub(crate) fn start(context: Arc<Context>) -> mpsc::Sender<Job> {
@@ -112,9 +131,10 @@ async fn forget(context: &Context, jobs: &[JobId]) {
 async fn send(context: &Context, jobs: &[Job]) -> Vec<JobId> {
     let messages: Vec<OutgoingMessage> = jobs
         .iter()
-        .map(|(tenant, job)| OutgoingMessage {
-            body: encode(&JobMessage::new(*job)),
-            group: Some(tenant.to_string()),
+        .map(|job| OutgoingMessage {
+            body: encode(&JobMessage::new(job.job)),
+            group: Some(job.tenant.to_string()),
+            attributes: job.trace.iter().map(Traceparent::attribute).collect(),
             ..OutgoingMessage::default()
         })
         .collect();
@@ -126,7 +146,7 @@ async fn send(context: &Context, jobs: &[Job]) -> Vec<JobId> {
         }
     };
     let confirmed: Vec<JobId> =
-        jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|((_, job), _)| *job).collect();
+        jobs.iter().zip(&results).filter(|(_, result)| result.is_ok()).map(|(job, _)| job.job).collect();
     if confirmed.len() < jobs.len() {
         warn!(refused = jobs.len() - confirmed.len(), "outbox.entries_refused");
     }

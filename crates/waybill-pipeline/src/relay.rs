@@ -1,6 +1,9 @@
 //! The outbox relay: publishes the jobs whose API process died, or whose queue was away, between the commit and the publication.
 
-use crate::{context::Context, publish::publish};
+use crate::{
+    context::Context,
+    publish::{Job, publish},
+};
 use std::time::Duration;
 use tracing::info;
 use waybill_store::StoreError;
@@ -18,7 +21,7 @@ pub async fn run_once(context: &Context) -> Result<usize, StoreError> {
     let mut published = 0;
     loop {
         let rows = context.store.claim_outbox(LIMIT, NEXT_TRY).await?;
-        let jobs: Vec<_> = rows.iter().map(|row| (row.tenant, row.job)).collect();
+        let jobs: Vec<_> = rows.iter().map(|row| Job::new(row.tenant, row.job)).collect();
         let confirmed = if jobs.is_empty() { 0 } else { publish(context, &jobs).await };
         published += confirmed;
         if confirmed > 0 {

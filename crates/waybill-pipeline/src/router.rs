@@ -7,6 +7,7 @@ use crate::{
     consume::{self, Handled, Handler},
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
+    order,
     poison::dead_letter_message,
 };
 use async_trait::async_trait;
@@ -24,6 +25,7 @@ use waybill_core::{
     ports::{OutgoingMessage, QueueName, Receipt, ReceivedMessage},
     route::{JobFacts, Plan, plan},
     state::{JobState, Reason},
+    trace::Traceparent,
 };
 use waybill_store::{RoutableJob, Routed, RoutedJob, RoutingOptions, StoreError};
 
@@ -123,15 +125,25 @@ pub async fn route(context: &Context, ids: &[JobId]) -> Result<HashSet<JobId>, S
     if decided.iter().any(|job| !job.plan.documents.is_empty()) {
         context.documents_bell.notify_waiters();
     }
-    let unsent = send_messages(context, &sendable).await?;
+    let traces: Traces<'_> = jobs.iter().filter_map(|job| Some((job.job, job.trace.as_ref()?))).collect();
+    for job in sendable.iter().filter(|job| traces.contains_key(job)) {
+        info!(job = %job, trace_id = traces[job].trace_id(), "router.routed");
+    }
+    let unsent = send_messages(context, &sendable, &traces).await?;
     let nothing: Vec<JobId> =
         decided.iter().filter(|d| d.plan.deliveries.iter().all(|p| p.failed.is_some())).map(|d| d.job).collect();
     if !nothing.is_empty() {
-        context.store.refresh_job_states(&nothing).await?;
+        order::refresh(context, &nothing).await?;
+        // Some have ended with the decision itself.
+        if jobs.iter().any(|job| job.ordered && nothing.contains(&job.job)) {
+            order::advance(context, &nothing).await?;
+        }
     }
     finished.extend(sendable.into_iter().filter(|job| !unsent.contains(job)));
     Ok(finished)
 }
+
+type Traces<'a> = HashMap<JobId, &'a Traceparent>;
 
 /// A route that a newer build wrote: whoever decides without it loses its recipients for good. The message comes back, and the job stays
 /// PENDING until a process that can read all of its routes takes it.
@@ -224,17 +236,18 @@ async fn record(context: &Context, decided: &[RoutedJob]) -> Result<HashSet<JobI
 }
 
 /// Sends the messages of deliveries that are PENDING. Returns the jobs whose main messages have to come back.
-async fn send_messages(context: &Context, jobs: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+async fn send_messages(context: &Context, jobs: &[JobId], traces: &Traces<'_>) -> Result<HashSet<JobId>, StoreError> {
     let mut unsent = HashSet::new();
     let mut after = None;
     while !jobs.is_empty() {
         let page = context.store.list_unsent_pending(jobs, after, SEND_PAGE).await?;
-        let sent = send_delivery_messages(context, &page).await;
+        let traced: Vec<_> = page.iter().map(|(tenant, id, job)| (*tenant, *id, traces.get(job).copied())).collect();
+        let sent = send_traced(context, &traced).await;
         if sent.contains(&false) {
             // Which job it was doesn't matter: the main messages of all of them come back, and only what is still PENDING is sent again.
             unsent.extend(jobs);
         }
-        after = page.last().map(|(_, delivery)| *delivery);
+        after = page.last().map(|(_, delivery, _)| *delivery);
         if page.len() < SEND_PAGE as usize {
             break;
         }
@@ -245,6 +258,11 @@ async fn send_messages(context: &Context, jobs: &[JobId]) -> Result<HashSet<JobI
 /// Sends one message per delivery; entries that the queue did not take are tried once more. Returns per entry whether it was taken. What
 /// was not is found again by its row's `due_at`.
 pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(TenantId, DeliveryId)]) -> Vec<bool> {
+    send_traced(context, &deliveries.iter().map(|(tenant, id)| (*tenant, *id, None)).collect::<Vec<_>>()).await
+}
+
+/// As [`send_delivery_messages`], each with its job's trace context where the caller has it at hand. The worker has it from the row.
+async fn send_traced(context: &Context, deliveries: &[(TenantId, DeliveryId, Option<&Traceparent>)]) -> Vec<bool> {
     let mut taken = vec![false; deliveries.len()];
     for _ in 0..2 {
         let open: Vec<usize> = (0..deliveries.len()).filter(|i| !taken[*i]).collect();
@@ -256,6 +274,7 @@ pub(crate) async fn send_delivery_messages(context: &Context, deliveries: &[(Ten
             .map(|i| OutgoingMessage {
                 body: encode(&DeliveryMessage::new(deliveries[*i].1)),
                 group: Some(deliveries[*i].0.to_string()),
+                attributes: deliveries[*i].2.iter().map(|trace| trace.attribute()).collect(),
                 ..OutgoingMessage::default()
             })
             .collect();

@@ -8,8 +8,8 @@ use crate::{
     context::{Context, Lifecycle},
     deliver::dead_letter_by_id,
     documents::{fail_waiting, wake_waiting},
-    feedback,
-    publish::publish,
+    feedback, order,
+    publish::{Job, publish},
     reconcile, relay,
     router::send_delivery_messages,
 };
@@ -64,12 +64,14 @@ pub async fn run_once(context: &Context, round: u64) -> Result<(), StoreError> {
 
 async fn steps(context: &Context, round: u64, expire: bool) -> Result<(), StoreError> {
     let expire_claims = async { if expire { reconcile::expire_claims(context).await } else { Ok(()) } };
-    let steps: [(&str, BoxFuture<'_, Result<(), StoreError>>); 8] = [
+    let steps: [(&str, BoxFuture<'_, Result<(), StoreError>>); 9] = [
         ("relay", Box::pin(async { relay::run_once(context).await.map(drop) })),
         ("requeue_jobs", Box::pin(requeue_jobs(context))),
         ("expire_claims", Box::pin(expire_claims)),
         ("close_windows", Box::pin(reconcile::close_windows(context))),
         ("settle_feedback", Box::pin(feedback::settle(context))),
+        // After what ends deliveries, before what queues them.
+        ("order", Box::pin(order::sweep(context))),
         ("release_due", Box::pin(release_due(context))),
         ("documents", Box::pin(documents(context))),
         ("chores", Box::pin(chores(context, round))),
@@ -122,7 +124,7 @@ async fn requeue_jobs(context: &Context) -> Result<(), StoreError> {
         let after = context.settings.timings.requeue_after.as_secs();
         let message = format!("{} job(s) were not routed within {after} s and are queued again", due.len());
         queued_again(context, "jobs queued again", due.len(), message).await;
-        let jobs: Vec<_> = due.into_iter().map(|(job, tenant)| (tenant, job)).collect();
+        let jobs: Vec<_> = due.into_iter().map(|(job, tenant)| Job::new(tenant, job)).collect();
         publish(context, &jobs).await;
     }
     Ok(())

@@ -20,7 +20,7 @@ const REDIRECTS: u32 = 2;
 pub(crate) enum Connection {
     /// One server, or the endpoint of a replication group: all commands are one pipeline.
     Single(ConnectionManager),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// A pipeline must stay in one slot, and each key has its own: so there is one for each key, and all are under way at once. They share one
@@ -44,7 +44,7 @@ impl Connection {
                 .retries(REDIRECTS)
                 .build()
                 .map_err(unusable)?;
-            return Ok(Self::Cluster(Cluster { client, connection: Mutex::new(None) }));
+            return Ok(Self::Cluster(Box::new(Cluster { client, connection: Mutex::new(None) })));
         }
         let client = Client::open(url).map_err(unusable)?;
         // The manager must not retry: the cool-down decides when it is time.

@@ -1,12 +1,15 @@
 //! Accepting events: job, outbox row and idempotency keys, all or nothing, in one statement for a whole slice of requests.
 
-use crate::{Store, StoreError, store::secs};
+use crate::{Store, StoreError, ordering::HEAD_LOOK, store::secs};
 use chrono::{DateTime, Utc};
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
-use waybill_core::ids::{JobId, TenantId};
+use waybill_core::{
+    ids::{JobId, TenantId},
+    trace::Traceparent,
+};
 
 /// How often a slice is tried again after another transaction took one of its keys in between.
 const MAX_TRIES: usize = 4;
@@ -24,11 +27,15 @@ pub struct NewJob {
     pub event_time: Option<DateTime<Utc>>,
     pub revision: String,
     pub revision_number: Option<i64>,
+    /// The event named no revision; `revision` is made of its data.
+    pub revision_by_content: bool,
+    pub ordering_key: Option<String>,
     /// JSON text.
     pub recipients: String,
     /// JSON text, numbers as received.
     pub data: String,
     pub expires_at: Option<DateTime<Utc>>,
+    pub trace: Option<Traceparent>,
     /// One or two hashes; each is unique within the tenant.
     pub keys: Vec<[u8; 32]>,
     /// Two posts with one key must agree in it.
@@ -144,9 +151,9 @@ impl Store {
             ), fresh AS MATERIALIZED (
                 SELECT j.*
                 FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[],
-                            $13::text[], $14::bigint[], $15::text[], $16::text[], $17::timestamptz[])
+                            $13::text[], $14::bigint[], $21::bool[], $22::text[], $15::text[], $16::text[], $17::timestamptz[], $24::text[]) WITH ORDINALITY
                     AS j (id, tenant_id, event_id, source, type, subject, event_time,
-                          revision, revision_number, recipients, data, expires_at)
+                          revision, revision_number, revision_by_content, ordering_key, recipients, data, expires_at, traceparent, n)
                 WHERE NOT EXISTS (SELECT 1 FROM held WHERE held.wanted = j.id)
             ), new_key AS (
                 -- In the order of the keys: two slices that share several of them wait, and do not deadlock.
@@ -155,9 +162,15 @@ impl Store {
                 FROM key k JOIN fresh f ON f.id = k.job_id
                 ORDER BY k.tenant_id, k.key_hash
             ), new_job AS (
+                -- In the order of the requests, which `seq` keeps.
                 INSERT INTO jobs (id, tenant_id, event_id, source, type, subject, event_time,
-                                  revision, revision_number, recipients, data, expires_at, due_at)
-                SELECT f.*, now() + make_interval(secs => $19) FROM fresh f
+                                  revision, revision_number, revision_by_content, ordering_key, recipients, data, expires_at, traceparent, due_at,
+                                  ordering_due_at)
+                SELECT f.id, f.tenant_id, f.event_id, f.source, f.type, f.subject, f.event_time,
+                       f.revision, f.revision_number, f.revision_by_content, f.ordering_key, f.recipients, f.data, f.expires_at, f.traceparent,
+                       now() + make_interval(secs => $19),
+                       CASE WHEN f.ordering_key IS NOT NULL THEN now() + make_interval(secs => $23) END
+                FROM fresh f ORDER BY f.n
             ), new_outbox AS (
                 INSERT INTO outbox (job_id, tenant_id, publish_after)
                 SELECT f.id, f.tenant_id, now() + make_interval(secs => $20) FROM fresh f
@@ -184,6 +197,10 @@ impl Store {
             secs(options.idempotency_ttl),
             secs(options.requeue_after),
             secs(options.outbox_grace),
+            &new.iter().map(|j| j.revision_by_content).collect::<Vec<_>>(),
+            &new.iter().map(|j| j.ordering_key.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+            secs(HEAD_LOOK),
+            &new.iter().map(|j| j.trace.as_ref().map(Traceparent::as_str)).collect::<Vec<_>>() as &[Option<&str>],
         )
         .fetch_all(self.db())
         .await?;

@@ -8,7 +8,7 @@ use crate::{
 use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::{
-    ids::{AttemptId, DeliveryId},
+    ids::{AttemptId, DeliveryId, JobId},
     state::DeliveryState,
 };
 
@@ -45,6 +45,18 @@ pub enum Claim {
     },
     /// A claim of `by` whose time is over without a result: [`Store::find_expired_claims`] and [`Store::expire_claims`] settle it.
     Expired { by: DeliveryId },
+    /// A newer revision of it was sent, by `by`.
+    Superseded { by: DeliveryId },
+    /// An earlier job of its ordering key, `behind`, is not over. The delivery was put off; the end of that job wakes it.
+    NotItsTurn { behind: JobId },
+    /// Its job has blocked its ordering key for as long as it may.
+    OrderTimedOut,
+    /// Another revision of it, that of `by`, is at a provider, or nobody knows whether it was sent.
+    RevisionInProgress {
+        /// From now until the reconciliation is over; `None`: it is decided soon.
+        until_in: Option<Duration>,
+        by: DeliveryId,
+    },
     /// The delivery is final.
     NotClaimable { state: DeliveryState },
 }
@@ -62,12 +74,19 @@ struct Answer {
     holder: Option<Uuid>,
     claim_left: Option<f64>,
     holder_due: Option<f64>,
+    verdict: Option<String>,
+    judged: Option<Uuid>,
+    verdict_by: Option<Uuid>,
+    verdict_wait: Option<f64>,
 }
 
 impl Answer {
     fn claim(self) -> Result<(DeliveryId, Claim), StoreError> {
         let id = DeliveryId(self.delivery);
         let state = delivery_state(&self.state)?;
+        if let Some(refused) = self.refused_by_gate().filter(|_| state.is_claimable()) {
+            return Ok((id, refused));
+        }
         let claim = match (state, self.holder.map(DeliveryId)) {
             (DeliveryState::Sending, _) if self.own_due.is_some_and(|due| due <= 0.0) => Claim::Expired { by: id },
             (DeliveryState::Sending | DeliveryState::Unknown, _) => {
@@ -96,6 +115,23 @@ impl Answer {
         Ok((id, claim))
     }
 
+    /// The words are those of the function `claim_gate`.
+    fn refused_by_gate(&self) -> Option<Claim> {
+        let by = DeliveryId(self.verdict_by.or(self.judged)?);
+        let until_in = self.verdict_wait.map(span);
+        match (self.verdict.as_deref()?, self.judged == Some(self.delivery)) {
+            ("busy", _) => Some(Claim::RevisionInProgress { until_in, by }),
+            ("superseded", true) => Some(Claim::Superseded { by }),
+            ("turn", true) => Some(Claim::NotItsTurn { behind: JobId(by.0) }),
+            ("timed_out", true) => Some(Claim::OrderTimedOut),
+            // The verdict on another delivery of its identity, which asked in the same slice: its own follows at the next look.
+            ("superseded" | "turn" | "timed_out", false) => {
+                Some(Claim::InProgress { until_in: None, by: DeliveryId(self.judged?), unknown: false })
+            }
+            _ => None,
+        }
+    }
+
     fn refused_or_granted(&self, by: DeliveryId) -> Claim {
         if self.granted {
             return Claim::Granted {
@@ -114,9 +150,9 @@ impl Answer {
 }
 
 impl Store {
-    /// Claims identities: at most one request per identity is granted, whoever else asks at the same time. With a claim its delivery
-    /// becomes SENDING and the attempt row is written, before the first byte goes to a provider. One statement; one answer per
-    /// request whose delivery exists, in the order of the requests.
+    /// Claims identities: at most one request per identity, and per lineage (its revisions), is granted, whoever else asks at the same
+    /// time. With a claim its delivery becomes SENDING and the attempt row is written, before the first byte goes to a provider. One
+    /// statement; one answer per request whose delivery exists, in the order of the requests.
     ///
     /// The claim lasts `ttl` from the statement's start: the caller's own clock has to be read before the call.
     ///
@@ -149,34 +185,55 @@ impl Store {
             ),
             -- 2. One candidate per identity: ON CONFLICT can't touch a row twice, and only one may win anyway.
             candidate AS MATERIALIZED (
-                SELECT DISTINCT ON (d.tenant_id, d.identity) d.*, i.token, i.attempt, j.revision_number, j.created_at
+                SELECT DISTINCT ON (d.tenant_id, d.identity) d.*, i.token, i.attempt, j.revision_number, j.created_at, j.seq,
+                       j.ordering_key
                 FROM d
                 JOIN input i ON i.delivery = d.id
                 JOIN jobs j ON j.id = d.job_id
                 WHERE d.state IN ('PENDING', 'WAITING_DOCUMENT', 'RETRYING')
                 ORDER BY d.tenant_id, d.identity, i.ord
             ),
-            -- 3. Take the identity if it is free, else write its row as it was: only so RETURNING shows the row that is really there,
+            -- 3. What its other revisions and the jobs before it say. The function locks the lineages, and sees what was committed before it got the locks.
+            gate AS MATERIALIZED (
+                SELECT g.*
+                FROM (SELECT array_agg(id) FILTER (WHERE lineage IS NOT NULL OR ordering_key IS NOT NULL) AS ids FROM candidate) c,
+                     claim_gate(c.ids) g
+            ),
+            -- Whoever has to wait for its turn does so in its row, from this commit on: the end of the job before it can't slip in
+            -- between the look and the wait. It wakes it; an hour is for the case that it does not.
+            put_off AS (
+                UPDATE deliveries SET due_at = now() + interval '1 hour'
+                FROM gate g WHERE deliveries.id = g.delivery_id AND g.verdict = 'turn'
+            ),
+            -- 4. Take the identity if it is free, else write its row as it was: only so RETURNING shows the row that is really there,
             --    one that was committed after our snapshot included, and says exactly why the claim was refused.
             taken AS (
                 INSERT INTO sends AS s (tenant_id, identity, state, delivery_id, claim_token, claim_expires_at, attempt_id,
-                                        lineage, revision_number, job_created_at)
-                SELECT tenant_id, identity, 'claimed', id, token, now() + $4::float8 * interval '1 second', attempt,
-                       lineage, revision_number, created_at
-                FROM candidate
-                ORDER BY tenant_id, identity
+                                        lineage, revision_number, job_created_at, job_seq)
+                SELECT c.tenant_id, c.identity, 'claimed', c.id, c.token, now() + $4::float8 * interval '1 second', c.attempt,
+                       c.lineage, c.revision_number, c.created_at, c.seq
+                FROM candidate c
+                LEFT JOIN gate g ON g.delivery_id = c.id
+                WHERE g.verdict IS NULL OR g.verdict IN ('again', 'current')
+                ORDER BY c.tenant_id, c.identity
                 ON CONFLICT (tenant_id, identity) DO UPDATE SET
-                    (state, delivery_id, claim_token, claim_expires_at, attempt_id, lineage, revision_number, job_created_at) = (
+                    (state, delivery_id, claim_token, claim_expires_at, attempt_id, lineage, revision_number, job_created_at,
+                     job_seq) = (
                     SELECT x.state, x.delivery_id, x.claim_token, x.claim_expires_at, x.attempt_id, x.lineage,
-                           x.revision_number, x.job_created_at
+                           x.revision_number, x.job_created_at, x.job_seq
                     FROM (VALUES
                         (true, EXCLUDED.state, EXCLUDED.delivery_id, EXCLUDED.claim_token, EXCLUDED.claim_expires_at,
-                         EXCLUDED.attempt_id, EXCLUDED.lineage, EXCLUDED.revision_number, EXCLUDED.job_created_at),
+                         EXCLUDED.attempt_id, EXCLUDED.lineage, EXCLUDED.revision_number, EXCLUDED.job_created_at, EXCLUDED.job_seq),
                         (false, s.state, s.delivery_id, s.claim_token, s.claim_expires_at,
-                         s.attempt_id, s.lineage, s.revision_number, s.job_created_at)
+                         s.attempt_id, s.lineage, s.revision_number, s.job_created_at,
+                         -- A repeat of what was sent last makes everything that was accepted in between older than it.
+                         CASE WHEN s.state = 'sent' AND EXISTS (
+                                  SELECT FROM gate g WHERE g.delivery_id = EXCLUDED.delivery_id AND g.verdict = 'current')
+                              THEN greatest(s.job_seq, EXCLUDED.job_seq) ELSE s.job_seq END)
                     ) AS x(free, state, delivery_id, claim_token, claim_expires_at, attempt_id, lineage, revision_number,
-                           job_created_at)
-                    WHERE x.free = (s.state = 'released'))
+                           job_created_at, job_seq)
+                    WHERE x.free = (s.state = 'released' OR (s.state = 'sent' AND EXISTS (
+                        SELECT FROM gate g WHERE g.delivery_id = EXCLUDED.delivery_id AND g.verdict = 'again'))))
                 RETURNING s.tenant_id, s.identity, s.state, s.delivery_id, s.claim_token, s.claim_expires_at
             ),
             granted AS (
@@ -204,9 +261,12 @@ impl Store {
                    extract(epoch FROM d.due_at - now())::float8 AS own_due,
                    t.state AS "send_state?", t.delivery_id AS "holder?",
                    extract(epoch FROM t.claim_expires_at - now())::float8 AS claim_left,
-                   extract(epoch FROM holder.due_at - now())::float8 AS holder_due
+                   extract(epoch FROM holder.due_at - now())::float8 AS holder_due,
+                   g.verdict AS "verdict?", g.delivery_id AS "judged?", g.by_id AS "verdict_by?", g.wait AS "verdict_wait?"
             FROM input i
             JOIN d ON d.id = i.delivery
+            LEFT JOIN candidate c ON c.tenant_id = d.tenant_id AND c.identity = d.identity
+            LEFT JOIN gate g ON g.delivery_id = c.id
             LEFT JOIN taken t ON t.tenant_id = d.tenant_id AND t.identity = d.identity
             LEFT JOIN deliveries holder ON holder.id = t.delivery_id AND t.state = 'unknown'
             ORDER BY i.ord

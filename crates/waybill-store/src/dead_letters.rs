@@ -68,7 +68,8 @@ impl Store {
             SELECT d.id, d.tenant_id, d.job_id, j.type AS event_type, d.reason, d.detail, d.dead_lettered_at AS "dead_lettered_at!",
                 d.attempts, d.crashes, d.channel, o.document_type AS "document_type?", d.expires_at,
                 EXISTS (SELECT 1 FROM sends s
-                        WHERE s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent') AS "already_sent!"
+                        WHERE s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent'
+                            AND NOT (d.lineage IS NOT NULL AND j.revision_by_content AND j.seq > s.job_seq)) AS "already_sent!"
             FROM deliveries d JOIN jobs j ON j.id = d.job_id LEFT JOIN documents o ON o.id = d.document_id
             WHERE d.dead_lettered_at IS NOT NULL AND d.id > $1
                 AND ($2::uuid IS NULL OR d.tenant_id = $2) AND ($3::text IS NULL OR d.reason = $3)
@@ -142,11 +143,14 @@ impl Store {
         let rows = sqlx::query!(
             r#"
             WITH dead AS MATERIALIZED (
-                SELECT id, tenant_id, job_id, identity, document_id FROM deliveries
+                SELECT id, tenant_id, job_id, identity, lineage, document_id FROM deliveries
                 WHERE id = ANY($1) AND state = 'FAILED' AND dead_lettered_at IS NOT NULL ORDER BY id FOR UPDATE
             ), sent AS MATERIALIZED (
                 SELECT d.id, s.delivery_id AS by
                 FROM dead d JOIN sends s ON s.tenant_id = d.tenant_id AND s.identity = d.identity AND s.state = 'sent'
+                JOIN jobs j ON j.id = d.job_id
+                -- A content that came back after another one: its claim decides whether it is a repeat.
+                WHERE NOT (d.lineage IS NOT NULL AND j.revision_by_content AND j.seq > s.job_seq)
             ), document AS MATERIALIZED (
                 -- Locked, so that a render can't make one READY between our look and the deliveries that then would wait for it.
                 SELECT o.id, o.state, o.deadline_at, o.state <> 'READY' AND (o.state = 'FAILED' OR o.deadline_at <= now()) AS again
@@ -171,7 +175,7 @@ impl Store {
                     version = d.version + CASE WHEN w.waits THEN 2 ELSE 1 END,
                     due_at = CASE WHEN w.waits THEN w.deadline_at ELSE now() + make_interval(secs => $2) END,
                     reason = NULL, detail = NULL, attempts = 0, crashes = 0, provider_position = 0, requeues = 0, held = false,
-                    other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
+                    not_before = NULL, other_id = NULL, released_at = NULL, dead_lettered_at = NULL, updated_at = now()
                 FROM decided w WHERE d.id = w.id
                 RETURNING d.id, d.job_id, d.version, w.waits
             ), noted AS (
@@ -182,7 +186,7 @@ impl Store {
                 SELECT id FROM jobs WHERE id IN (SELECT job_id FROM moved) AND state <> 'PENDING' ORDER BY id FOR UPDATE
             ), reopened AS (
                 -- routed_at always changes: a refresh that still saw the job finished notices by it.
-                UPDATE jobs j SET state = 'ROUTED', routed_at = clock_timestamp() FROM job WHERE j.id = job.id
+                UPDATE jobs j SET state = 'ROUTED', routed_at = clock_timestamp(), ordering_timed_out = false FROM job WHERE j.id = job.id
             ), closed AS (
                 UPDATE deliveries d SET dead_lettered_at = NULL, other_id = s.by, updated_at = now(),
                     detail = 'sent meanwhile by another delivery'

@@ -14,6 +14,7 @@ use waybill_core::{
     outcome::OnUnknown,
     route::RouteSpec,
     state::{DeliveryState, DocumentState, Reason},
+    trace::Traceparent,
 };
 
 /// What a worker has to know before it decides to send.
@@ -40,11 +41,15 @@ pub struct LoadedDelivery {
     /// By the database's clock.
     pub expired: bool,
     pub dead_lettered: bool,
+    /// Its job has an ordering key, and others may wait for its end.
+    pub ordered: bool,
     pub document: Option<LoadedDocument>,
     /// A newer revision of the same thing for the same recipient that was already sent.
     pub superseded_by: Option<DeliveryId>,
     /// The delivery by which the same thing was already sent.
     pub sent_by: Option<DeliveryId>,
+    /// It was sent, but other content may have gone out since: only the claim can tell whether this is a repeat.
+    pub sent_before: bool,
     /// Its retry is not due yet.
     pub early: bool,
     pub event_type: String,
@@ -54,6 +59,7 @@ pub struct LoadedDelivery {
     pub tenant_on_unknown: Option<OnUnknown>,
     /// Zero when it is due; `None` when it is final.
     pub due_in: Option<Duration>,
+    pub trace: Option<Traceparent>,
 }
 
 #[derive(Debug, Clone)]
@@ -94,10 +100,11 @@ impl Store {
                    extract(epoch FROM d.due_at - now())::float8 AS due_in,
                    j.revision_number, j.created_at AS job_created_at, j.type AS event_type, j.subject,
                    j.cancel_requested_at IS NOT NULL AS "cancelled!",
-                   t.on_unknown,
+                   j.ordering_due_at IS NOT NULL AS "ordered!", t.on_unknown, j.traceparent,
                    doc.id AS "document_id?", doc.document_type AS "document_type?", doc.object_key AS "object_key?",
                    doc.state AS "document_state?", doc.reason AS document_reason,
                    newer.delivery_id AS "superseded_by?", mine.delivery_id AS "sent_by?",
+                   (d.lineage IS NOT NULL AND j.revision_by_content AND j.seq > coalesce(mine.job_seq, j.seq)) AS "sent_before!",
                    coalesce(d.not_before > now(), false) AS "early!"
             FROM deliveries d
             JOIN jobs j ON j.id = d.job_id
@@ -105,13 +112,11 @@ impl Store {
             LEFT JOIN documents doc ON doc.id = d.document_id
             LEFT JOIN sends mine ON mine.tenant_id = d.tenant_id AND mine.identity = d.identity AND mine.state = 'sent'
             LEFT JOIN LATERAL (
-                -- A newer revision that went out. Numbers decide where both have one, else the order of acceptance.
+                -- A newer revision that went out: an early look, the claim's is the one that counts.
                 SELECT s.delivery_id
                 FROM sends s
                 WHERE s.tenant_id = d.tenant_id AND s.lineage = d.lineage AND s.identity <> d.identity AND s.state = 'sent'
-                  AND CASE WHEN s.revision_number IS NOT NULL AND j.revision_number IS NOT NULL
-                           THEN s.revision_number > j.revision_number
-                           ELSE s.job_created_at > j.created_at END
+                  AND revision_is_newer(s.revision_number, s.job_seq, j.revision_number, j.seq)
                 LIMIT 1
             ) newer ON true
             WHERE d.id = ANY($1)
@@ -150,15 +155,18 @@ impl Store {
                     cancelled: r.cancelled,
                     expired: r.expired,
                     dead_lettered: r.dead_lettered,
+                    ordered: r.ordered,
                     document,
                     superseded_by: r.superseded_by.map(DeliveryId),
-                    sent_by: r.sent_by.map(DeliveryId),
+                    sent_by: r.sent_by.filter(|_| !r.sent_before).map(DeliveryId),
+                    sent_before: r.sent_before,
                     early: r.early,
                     event_type: r.event_type,
                     subject: r.subject,
                     route: (RouteId(r.route_id), r.route_version),
                     tenant_on_unknown: on_unknown(r.on_unknown.as_deref())?,
                     due_in: r.due_in.map(span),
+                    trace: r.traceparent.as_deref().and_then(Traceparent::parse),
                 })
             })
             .collect()

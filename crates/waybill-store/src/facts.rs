@@ -45,7 +45,7 @@ impl Store {
                 FROM deliveries WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE
             ),
             fact AS MATERIALIZED (
-                SELECT d.*, i.provider, i.message, i.how, j.revision_number, j.created_at
+                SELECT d.*, i.provider, i.message, i.how, j.revision_number, j.created_at, j.seq
                 FROM d
                 JOIN input i ON i.delivery = d.id
                 JOIN jobs j ON j.id = d.job_id
@@ -54,16 +54,16 @@ impl Store {
             ),
             -- An insert, so that a row that the snapshot does not show is found too. What is sent already stays as it is.
             sent AS (
-                INSERT INTO sends AS s (tenant_id, identity, state, delivery_id, lineage, revision_number, job_created_at,
+                INSERT INTO sends AS s (tenant_id, identity, state, delivery_id, lineage, revision_number, job_created_at, job_seq,
                                         provider, provider_message_id, sent_at)
                 SELECT DISTINCT ON (tenant_id, identity)
-                       tenant_id, identity, 'sent', id, lineage, revision_number, created_at, provider, message, now()
+                       tenant_id, identity, 'sent', id, lineage, revision_number, created_at, seq, provider, message, now()
                 FROM fact
                 ORDER BY tenant_id, identity, id
                 ON CONFLICT (tenant_id, identity) DO UPDATE
                 SET state = 'sent', delivery_id = EXCLUDED.delivery_id, claim_token = NULL, claim_expires_at = NULL,
                     attempt_id = NULL, lineage = EXCLUDED.lineage, revision_number = EXCLUDED.revision_number,
-                    job_created_at = EXCLUDED.job_created_at, provider = EXCLUDED.provider,
+                    job_created_at = EXCLUDED.job_created_at, job_seq = EXCLUDED.job_seq, provider = EXCLUDED.provider,
                     provider_message_id = EXCLUDED.provider_message_id, sent_at = now()
                 WHERE s.state <> 'sent'
                 RETURNING s.tenant_id, s.identity

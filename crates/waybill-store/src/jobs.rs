@@ -22,6 +22,15 @@ pub struct CancelSummary {
     pub in_progress: i64,
 }
 
+/// A job whose stored status has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefreshedJob {
+    pub job: JobId,
+    pub state: JobState,
+    /// It is open in the group of its ordering key: see [`Store::close_ordered`].
+    pub ordered: bool,
+}
+
 impl Store {
     /// Jobs that nobody routed in time (a lost queue message). Each comes back after `requeue_after` unless it is routed; the caller
     /// publishes them again.
@@ -50,6 +59,11 @@ impl Store {
     /// Gives routed jobs the status that follows from their deliveries ([`JobState::of`]); returns those that changed. Call it after the
     /// commit that ended a delivery: whoever commits last sees everything.
     pub async fn refresh_job_states(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, StoreError> {
+        Ok(self.refresh_jobs(jobs).await?.into_iter().map(|j| (j.job, j.state)).collect())
+    }
+
+    /// The same; says which of them others of their ordering key wait for.
+    pub async fn refresh_jobs(&self, jobs: &[JobId]) -> Result<Vec<RefreshedJob>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -80,13 +94,16 @@ impl Store {
                 WHERE j.state = d.old AND j.routed_at IS NOT DISTINCT FROM d.routed_at AND d.state <> d.old
                 ORDER BY j.id FOR UPDATE OF j
             )
-            UPDATE jobs j SET state = l.state FROM locked l WHERE j.id = l.id RETURNING j.id, j.state
+            UPDATE jobs j SET state = l.state FROM locked l WHERE j.id = l.id
+            RETURNING j.id, j.state, j.ordering_due_at IS NOT NULL AS "ordered!"
             "#,
             &ids
         )
         .fetch_all(self.db())
         .await?;
-        rows.into_iter().map(|r| Ok((r.id.into(), job_state(&r.state)?))).collect()
+        rows.into_iter()
+            .map(|r| Ok(RefreshedJob { job: r.id.into(), state: job_state(&r.state)?, ordered: r.ordered }))
+            .collect()
     }
 
     /// The sweep behind [`Store::refresh_job_states`]: up to `limit` jobs routed longer ago than `older_than` whose deliveries have all

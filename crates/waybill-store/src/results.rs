@@ -46,7 +46,7 @@ pub enum Recorded {
 pub(crate) const REMIND_AFTER: Duration = Duration::from_secs(86_400);
 
 impl Recorded {
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Sent { .. } => "sent",
             Self::Unknown { .. } => "unknown",

@@ -12,6 +12,7 @@ use waybill_core::{
     ids::{DeliveryId, DocumentId, JobId, RouteId, TenantId},
     route::{Plan, PlannedDelivery, PlannedDocument, Route, RouteSpec},
     state::{JobState, Reason},
+    trace::Traceparent,
 };
 
 /// Deliveries in one statement. A job with more has a statement of its own: a decision is never split.
@@ -33,6 +34,9 @@ pub struct RoutableJob {
     pub data: String,
     pub expires_at: Option<DateTime<Utc>>,
     pub cancelled: bool,
+    pub trace: Option<Traceparent>,
+    /// Others of its ordering key may wait for its end.
+    pub ordered: bool,
     /// The active routes for the event's type, by id.
     pub routes: Vec<Route>,
     /// A route that this build can't read (a newer build wrote it): don't decide, leave the message on the queue.
@@ -82,7 +86,7 @@ impl Store {
         let rows = sqlx::query!(
             r#"
             SELECT j.id, j.tenant_id, j.state, j.type AS event_type, j.subject, j.revision, j.revision_number, j.recipients, j.data,
-                j.expires_at, j.cancel_requested_at IS NOT NULL AS "cancelled!",
+                j.expires_at, j.cancel_requested_at IS NOT NULL AS "cancelled!", j.ordering_due_at IS NOT NULL AS "ordered!", j.traceparent,
                 (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'version', r.version, 'spec', r.spec) ORDER BY r.id), '[]')
                  FROM routes r WHERE r.tenant_id = j.tenant_id AND r.event_type = j.type AND r.active
                 ) AS "routes!: sqlx::types::Json<Vec<StoredRoute>>"
@@ -107,6 +111,8 @@ impl Store {
                 data: row.data,
                 expires_at: row.expires_at,
                 cancelled: row.cancelled,
+                trace: row.traceparent.as_deref().and_then(Traceparent::parse),
+                ordered: row.ordered,
                 routes,
                 unreadable_route,
             });
@@ -263,11 +269,11 @@ impl Store {
         jobs: &[JobId],
         after: Option<DeliveryId>,
         limit: i64,
-    ) -> Result<Vec<(TenantId, DeliveryId)>, StoreError> {
+    ) -> Result<Vec<(TenantId, DeliveryId, JobId)>, StoreError> {
         let ids: Vec<Uuid> = jobs.iter().map(|j| j.uuid()).collect();
         let rows = sqlx::query!(
             "
-            SELECT tenant_id, id FROM deliveries
+            SELECT tenant_id, id, job_id FROM deliveries
             WHERE job_id = ANY($1) AND state = 'PENDING' AND due_at IS NOT NULL AND id > $2
             ORDER BY id LIMIT $3
             ",
@@ -277,7 +283,7 @@ impl Store {
         )
         .fetch_all(self.db())
         .await?;
-        Ok(rows.into_iter().map(|r| (r.tenant_id.into(), r.id.into())).collect())
+        Ok(rows.into_iter().map(|r| (r.tenant_id.into(), r.id.into(), r.job_id.into())).collect())
     }
 }
 

@@ -69,9 +69,12 @@ pub(crate) fn new_job(tenant: TenantId) -> NewJob {
         event_time: None,
         revision: "1".into(),
         revision_number: Some(1),
+        revision_by_content: false,
+        ordering_key: None,
         recipients: "[]".into(),
         data: r#"{"total":12345678901234567890.10}"#.into(),
         expires_at: None,
+        trace: None,
         keys: vec![hash()],
         fingerprint: hash(),
     }

@@ -205,7 +205,18 @@ impl Store {
                     detail: "to be sent again, decided by a person".into(),
                 };
                 let request = ResolveUnknown { delivery, version: unknown.version, to };
-                Ok(!self.resolve_unknowns(&[request]).await?.is_empty())
+                let moved = !self.resolve_unknowns(&[request]).await?.is_empty();
+                // As with a redrive: it is no longer in anybody's way, and a person wants it sent.
+                if moved {
+                    sqlx::query!(
+                        "UPDATE jobs SET ordering_timed_out = false
+                         WHERE id = $1 AND ordering_timed_out AND ordering_due_at IS NULL",
+                        unknown.job.0
+                    )
+                    .execute(self.db())
+                    .await?;
+                }
+                Ok(moved)
             }
         }
     }

@@ -23,7 +23,7 @@ use waybill_crypto::Secret;
 use waybill_pipeline::{
     accept::{self, AcceptError, Acceptor},
     context::Context,
-    feedback, redrive,
+    feedback, order, redrive,
 };
 use waybill_providers::registry;
 use waybill_store::{JobFilter, JobView, StoreError};
@@ -120,6 +120,7 @@ fn summary(job: JobView) -> JobSummary {
         status: job.status,
         reason: job.reason,
         detail: job.detail,
+        waits_for: job.waits_for,
         explanation: String::new(),
         event: EventRef {
             id: job.event_id,
@@ -127,6 +128,7 @@ fn summary(job: JobView) -> JobSummary {
             event_type: job.event_type,
             subject: job.subject,
             revision: job.revision,
+            ordering_key: job.ordering_key,
             time: job.event_time.map(Into::into),
         },
         delivery_counts: job
@@ -284,6 +286,12 @@ impl Service for PipelineService {
 
     async fn cancel_job(&self, tenant: TenantId, job: JobId) -> Result<Option<CancelSummary>, ServiceError> {
         let cancelled = self.context.store.cancel_job(tenant, job).await.map_err(failed)?;
+        if cancelled.is_some()
+            && let Err(error) = order::advance(&self.context, &[job]).await
+        {
+            // It is cancelled; the scheduler wakes the ones behind it.
+            error!(error = &error as &dyn std::error::Error, "api.advance_failed");
+        }
         Ok(cancelled.map(|c| CancelSummary {
             job_id: job,
             cancelled: c.cancelled.unsigned_abs(),

@@ -1,6 +1,7 @@
-//! `cargo xtask infra`: tests, synthesizes and lints the infrastructure in `infra/`, and deploys it to an emulator when asked.
+//! `cargo xtask infra`: tests, synthesizes and lints the infrastructure in `infra/`; when asked, deploys it to an emulator and runs the
+//! service on exactly what was deployed.
 //!
-//! Everything is done by the npm scripts there (see infra/README.md); this only puts them into a row, and counts.
+//! What is about the infrastructure is done by the npm scripts there (see infra/README.md); this only puts them into a row, and counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +11,20 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::args::Args;
+use crate::aws::Aws;
+use crate::services::Services;
+use crate::tally::Tally;
+use crate::test;
 use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
 infra [--deploy-emulator] tests, synthesizes and lints the infrastructure (needs Node.js 20 and Python 3.11), and ends with one line of JSON
-    --deploy-emulator     then deploys the stacks that need no network to the emulator at AWS_ENDPOINT_URL";
+    --deploy-emulator     then starts a MiniStack (or uses AWS_ENDPOINT_URL if it answers), deploys the stacks that need no
+                          network with the renderer's zip, and sends a purchase order through the service on them";
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let deploy = args.flag("--deploy-emulator");
     args.finish()?;
-    ensure!(!deploy || std::env::var_os("AWS_ENDPOINT_URL").is_some(), "--deploy-emulator needs AWS_ENDPOINT_URL");
     let watch = Stopwatch::start();
     let folder = workspace::root().join("infra");
     if !installed(&folder)? {
@@ -40,15 +45,45 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     npm(&folder, &["run", "--silent", "synth"])?;
     watch.heading("types, cfn-lint");
     npm(&folder, &["run", "--silent", "lint"])?;
+    let mut code = ExitCode::SUCCESS;
     if deploy {
-        watch.heading("deployment to the emulator");
-        let said = npm_output(&folder, &["run", "--silent", "deploy:emulator"])?;
-        ensure!(said.success, "the deployment to the emulator failed");
-        let last = said.text.lines().last().unwrap_or_default();
-        line["emulator"] = serde_json::from_str::<Value>(last).context("reading what was deployed")?;
+        let tally = on_emulator(&folder, &watch, &mut line)?;
+        line["passed"] = json!(passed + tally.passed);
+        line["failed"] = json!(tally.failed);
+        ensure!(tally.passed + tally.failed > 0, "no test ran on the deployed stacks");
+        if tally.failed > 0 {
+            code = ExitCode::FAILURE;
+        }
     }
     println!("{line}");
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
+}
+
+/// Deploys, and runs the test that needs what was deployed.
+fn on_emulator(folder: &Path, watch: &Stopwatch, line: &mut Value) -> Result<Tally> {
+    let zip = test::renderer(watch)?;
+    watch.heading("servers");
+    let services = Services::find_or_start()?;
+    let aws = Aws::find_or_start()?;
+    watch.heading("deployment to the emulator");
+    let mut deployment = command(folder, &["run", "--silent", "deploy:emulator"]);
+    aws.apply(&mut deployment);
+    deployment.env(test::RENDERER_ZIP, zip);
+    let output = deployment.stderr(Stdio::inherit()).output().context(MISSING)?;
+    ensure!(output.status.success(), "the deployment to the emulator failed");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stack = said.lines().last().unwrap_or_default();
+    line["emulator"] = serde_json::from_str::<Value>(stack).context("reading what was deployed")?;
+    watch.heading("the service on the deployed stacks");
+    let mut command =
+        workspace::cargo("test --locked --workspace --test e2e deployed -- --ignored --nocapture".split_whitespace());
+    services.apply(&mut command);
+    aws.apply(&mut command);
+    command.env("WAYBILL_TEST_STACK", stack);
+    let mut tally = Tally::default();
+    let code = test::run_one(command, &mut tally)?;
+    ensure!(code == 0 || tally.failed > 0, "the test on the deployed stacks did not run");
+    Ok(tally)
 }
 
 /// npm leaves a copy of the lock file behind: installed is what was installed after the last change of ours.

@@ -46,15 +46,10 @@ const COMMANDS: &[Command] = &[
     Command { name: "sqlx-prepare", help: sqlx_prepare::HELP, run: sqlx_prepare::run },
 ];
 
-/// The command with that name.
-fn command(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name)
-}
-
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let name = words.next().unwrap_or_default();
-    if let Some(command) = command(&name) {
+    if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
         return (command.run)(Args::new(words)).unwrap_or_else(|error| {
             eprintln!("xtask {name}: {error:#}");
             ExitCode::FAILURE

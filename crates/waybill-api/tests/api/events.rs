@@ -18,6 +18,20 @@ async fn an_event_is_accepted_with_the_address_of_its_job() {
 }
 
 #[tokio::test]
+async fn the_trace_context_of_the_request_goes_with_its_events_and_a_wrong_one_is_no_reason_to_refuse() {
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let api = api();
+    let with = |trace: &str, id: &str| {
+        let body = EVENT.replace("\"id\":\"", &format!("\"id\":\"{id}"));
+        post("/events").header("traceparent", trace).body(Body::from(body)).unwrap()
+    };
+    assert_eq!(api.call(with(GOOD, "a")).await.status, 202);
+    assert_eq!(api.fake.last_event().trace.unwrap().as_str(), GOOD);
+    assert_eq!(api.call(with("00-zz", "b")).await.status, 202);
+    assert_eq!(api.fake.last_event().trace, None);
+}
+
+#[tokio::test]
 async fn a_repeat_is_answered_with_the_first_job_and_says_so() {
     let api = api();
     let first = api.post(EVENT).await;

@@ -85,6 +85,7 @@ fn with_job() -> Api {
         status: JobState::Failed,
         reason: None,
         detail: None,
+        waits_for: None,
         explanation: String::new(),
         event: EventRef {
             id: "1".into(),
@@ -92,6 +93,7 @@ fn with_job() -> Api {
             event_type: "order".into(),
             subject: Some("PO-1".into()),
             revision: "2".into(),
+            ordering_key: None,
             time: None,
         },
         delivery_counts: BTreeMap::from([("FAILED".into(), 1)]),
@@ -126,6 +128,24 @@ async fn a_job_tells_its_story_for_programs_and_for_people() {
     assert_eq!(delivery["document"]["state"], "READY");
     assert_eq!(delivery["timeline"].as_array().unwrap().len(), 3);
     assert_eq!(job["deliveries"]["next"], "dlv_x");
+}
+
+#[tokio::test]
+async fn what_waits_for_an_earlier_job_of_its_ordering_key_says_so() {
+    let api = with_job();
+    let first = JobId(Uuid::from_u128(8));
+    {
+        let mut found = api.fake.found.lock().unwrap();
+        let detail = found.as_mut().unwrap();
+        (detail.job.status, detail.job.waits_for) = (JobState::Routed, Some(first));
+        let waiting = DeliveryView { state: DeliveryState::Pending, ..delivery() };
+        detail.deliveries.data.push(waiting);
+    }
+    let job = api.get(&format!("/jobs/{JOB}")).await.json();
+    let text = format!("Waits for {first}, an earlier job of the same ordering key.");
+    assert_eq!((&job["waits_for"], &job["explanation"]), (&json!(first), &json!(text)));
+    let of = |n: usize| job["deliveries"]["data"][n]["explanation"].as_str().unwrap().to_owned();
+    assert!(of(0).starts_with("Not sent after 3 attempts") && of(1) == text, "{} {}", of(0), of(1));
 }
 
 #[tokio::test]

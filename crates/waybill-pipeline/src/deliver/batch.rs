@@ -4,7 +4,7 @@ use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::{consume::delay, holding::in_time, poison::dead_letter_message, router::NEWER_DELAY};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use waybill_core::{
     ids::{AttemptId, DeliveryId},
     message::{DeliveryMessage, Parsed, parse},
@@ -15,7 +15,7 @@ use waybill_store::{Claim, ClaimRequest, Content, FinalMove, LoadedDelivery, Mov
 
 type Tickets = HashMap<DeliveryId, Ticket>;
 
-/// A look at somebody else's claim without a known end.
+/// A look at somebody else's claim without a known end, and at that of another revision: a call is mostly over by then.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// A look at somebody else's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -114,10 +114,13 @@ impl Deliverer {
                     let ticket = tickets.remove(&delivery.id);
                     // A delivery that moved on meanwhile was somebody else's: its message comes back and is looked at anew.
                     if moved.contains(&delivery.id) {
+                        if let Some(trace) = &delivery.trace {
+                            info!(delivery = %delivery.id, job = %delivery.job, trace_id = trace.trace_id(), "deliver.finished_without_a_call");
+                        }
                         if let FinalMove::Failed { reason, dead_letter: true, .. } = to {
                             self.dead_letter(&[(delivery.tenant, delivery.job, delivery.id, reason)]).await;
                         }
-                        let _ = self.finished_jobs.send(delivery.job);
+                        self.job_may_have_ended(&delivery);
                         self.acknowledge(ticket);
                     }
                 }
@@ -147,8 +150,10 @@ impl Deliverer {
 
     /// Step 4: the Redis lock, a cheap first gate. A held lock never acknowledges a message that its row does not remember.
     async fn pass_the_lock(&self, open: Vec<LoadedDelivery>, tickets: &mut Tickets) -> Vec<LoadedDelivery> {
+        // Whoever sent the same content before still holds its lock, and that says nothing here.
+        let (mut through, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|delivery| delivery.sent_before);
         if open.is_empty() {
-            return open;
+            return through;
         }
         let requests: Vec<_> = open.iter().map(lock_request).collect();
         let answers = match self.context.lock.acquire(&requests, self.context.settings.timings.lock_ttl).await {
@@ -157,10 +162,11 @@ impl Deliverer {
                 // The claim is the authority; it goes on without the gate.
                 metrics::counter!("waybill_lock_skipped_total").increment(open.len() as u64);
                 debug!(error = %error, "deliver.lock_unavailable");
-                return open;
+                through.extend(open);
+                return through;
             }
         };
-        let (mut through, mut waits) = (Vec::new(), Vec::new());
+        let mut waits = Vec::new();
         for (delivery, answer) in open.into_iter().zip(answers) {
             match answer {
                 LockAnswer::Acquired | LockAnswer::HeldBySelf => through.push(delivery),
@@ -216,6 +222,16 @@ impl Deliverer {
                 Ok(Ok(Some(Claim::InProgress { until_in, .. }))) => {
                     waits.push((delivery, until_in.unwrap_or(SHORT_WAIT).max(SHORT_WAIT)))
                 }
+                Ok(Ok(Some(Claim::Superseded { by }))) => moves.push((delivery, FinalMove::Superseded { by })),
+                Ok(Ok(Some(Claim::RevisionInProgress { until_in, .. }))) => {
+                    waits.push((delivery, until_in.unwrap_or(SHORT_WAIT).max(SHORT_WAIT)))
+                }
+                // Its row remembers; the end of the job before it wakes it.
+                Ok(Ok(Some(Claim::NotItsTurn { .. }))) => self.acknowledge(tickets.remove(&delivery.id)),
+                Ok(Ok(Some(Claim::OrderTimedOut))) => moves.push((
+                    delivery,
+                    FinalMove::Failed { reason: Reason::OrderingTimeout, detail: String::new(), dead_letter: true },
+                )),
                 // The scheduler settles an expired claim within its next round.
                 Ok(Ok(Some(Claim::Expired { .. }))) => waits.push((delivery, SHORT_WAIT)),
                 // Final by now, or another message of this delivery was faster; an open row is due at the end of that claim.

@@ -52,6 +52,8 @@ pub struct Deliverer {
     recent_contents: Recent<ContentKey, Arc<Content>>,
     recent_documents: Recent<String, Bytes>,
     finished_jobs: tokio::sync::mpsc::UnboundedSender<JobId>,
+    /// Those that others of their ordering key wait for.
+    finished_ordered_jobs: tokio::sync::mpsc::UnboundedSender<JobId>,
     database_away: Arc<AtomicBool>,
 }
 
@@ -80,13 +82,17 @@ struct Granted {
 struct Unavailable;
 
 const MAX_STATEMENT: usize = 200;
+/// Nobody waits for the stored status of a job without an ordering key.
+const REFRESH_PAUSE: Duration = Duration::from_millis(500);
 const CONTENT_CACHE_BYTES: usize = 16 << 20;
 const DOCUMENT_CACHE_BYTES: usize = 32 << 20;
 
 impl Deliverer {
     pub fn start(context: Arc<Context>) -> Arc<Self> {
         let (finished_jobs, finished) = tokio::sync::mpsc::unbounded_channel();
-        tokio::spawn(results::refresh_jobs(context.clone(), finished));
+        let (finished_ordered_jobs, finished_ordered) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(results::refresh_jobs(context.clone(), finished, REFRESH_PAUSE));
+        tokio::spawn(results::refresh_jobs(context.clone(), finished_ordered, Duration::ZERO));
         let database_away = Arc::new(AtomicBool::new(false));
         let away = database_away.clone();
         Arc::new(Self {
@@ -103,9 +109,16 @@ impl Deliverer {
             recent_contents: Recent::new(CONTENT_CACHE_BYTES),
             recent_documents: Recent::new(DOCUMENT_CACHE_BYTES),
             finished_jobs,
+            finished_ordered_jobs,
             database_away,
             context,
         })
+    }
+
+    /// One of its deliveries has ended.
+    fn job_may_have_ended(&self, delivery: &LoadedDelivery) {
+        let channel = if delivery.ordered { &self.finished_ordered_jobs } else { &self.finished_jobs };
+        let _ = channel.send(delivery.job);
     }
 
     /// Receiving more would only use up the receive counts of messages that can't be handled.

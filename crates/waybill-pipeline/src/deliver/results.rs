@@ -1,7 +1,7 @@
 //! Recording what came of a pass, and what follows from it.
 
 use super::{Deliverer, Ticket, Unavailable, batch::lock_request, pass::Finished};
-use crate::context::Context;
+use crate::{context::Context, order};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -97,14 +97,17 @@ impl Deliverer {
         if !held {
             self.record_late(&result, finished.overslept).await;
             // A late acceptance may have made it SENT.
-            let _ = self.finished_jobs.send(delivery.job);
+            self.job_may_have_ended(delivery);
             self.acknowledge(ticket);
             return;
+        }
+        if let Some(trace) = &delivery.trace {
+            info!(delivery = %delivery.id, job = %delivery.job, outcome = result.result.word(), trace_id = trace.trace_id(), "deliver.recorded");
         }
         match &result.result {
             Recorded::Sent { .. } => {
                 metrics::counter!("waybill_deliveries_sent_total").increment(1);
-                let _ = self.finished_jobs.send(delivery.job);
+                self.job_may_have_ended(delivery);
             }
             Recorded::Failed { reason, dead_letter, .. } => {
                 self.release_lock(delivery).await;
@@ -112,7 +115,7 @@ impl Deliverer {
                 if *dead_letter {
                     self.dead_letter(&[(delivery.tenant, delivery.job, delivery.id, *reason)]).await;
                 }
-                let _ = self.finished_jobs.send(delivery.job);
+                self.job_may_have_ended(delivery);
             }
             // An unknown outcome keeps the lock: the identity is in progress for everybody.
             Recorded::Unknown { hold, .. } => {
@@ -165,7 +168,7 @@ impl Deliverer {
     async fn settle_by_event(&self, delivery: &LoadedDelivery) {
         match self.context.store.settle_unknown_by_events(&[delivery.id]).await {
             Ok(settled) if !settled.is_empty() => {
-                let _ = self.finished_jobs.send(delivery.job);
+                self.job_may_have_ended(delivery);
             }
             Ok(_) => {}
             Err(error) => {
@@ -222,24 +225,24 @@ pub(crate) async fn dead_letter_by_id(
         let mut jobs: Vec<JobId> = loaded.iter().map(|d| d.job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        context.store.refresh_job_states(&jobs).await?;
+        order::refresh(context, &jobs).await?;
     }
     Ok(())
 }
 
-/// Refreshes the stored status of jobs whose deliveries ended: collected for half a second, so that a thousand recipients cost a few
-/// statements. Readers derive the status and never see the lag.
-pub(super) async fn refresh_jobs(context: Arc<Context>, mut finished: mpsc::UnboundedReceiver<JobId>) {
+/// Refreshes the stored status of jobs whose deliveries ended: collected for `pause`, so that a thousand recipients cost a few
+/// statements. Readers derive the status and never see the lag. What waits for the job is woken.
+pub(super) async fn refresh_jobs(context: Arc<Context>, mut finished: mpsc::UnboundedReceiver<JobId>, pause: Duration) {
     let mut batch = Vec::new();
     while finished.recv_many(&mut batch, 10_000).await > 0 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(pause).await;
         while let Ok(job) = finished.try_recv() {
             batch.push(job);
         }
         batch.sort_unstable();
         batch.dedup();
         for jobs in batch.chunks(500) {
-            if let Err(error) = context.store.refresh_job_states(jobs).await {
+            if let Err(error) = order::refresh(&context, jobs).await {
                 warn!(jobs = jobs.len(), error = &error as &dyn std::error::Error, "jobs.refresh_failed");
             }
         }

@@ -9,6 +9,9 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use waybill_core::ports::{FeedbackEvent, FeedbackKind};
 
+/// What SES publishes to a topic once, to see whether it may; bare where the topic delivers messages as they are.
+const TEST_SENTENCE: &[u8] = b"Successfully validated SNS topic";
+
 /// Reads a body of zero or one events, whatever its content type says (SNS posts JSON as `text/plain`).
 ///
 /// Confirmations of SNS subscriptions and messages that are no SES events (SNS sends plain sentences to test a topic) are no events and
@@ -17,6 +20,9 @@ use waybill_core::ports::{FeedbackEvent, FeedbackKind};
 /// # Errors
 /// Only when the body as a whole is not a JSON object.
 pub fn parse_events(body: &[u8]) -> Result<Vec<FeedbackEvent>, EventError> {
+    if body.starts_with(TEST_SENTENCE) {
+        return Ok(Vec::new());
+    }
     let outer: Value = serde_json::from_slice(body).map_err(EventError::NotJson)?;
     if !outer.is_object() {
         return Err(EventError::Shape { expected: "an object" });
@@ -254,6 +260,8 @@ mod tests {
         ] {
             assert!(parse_events(body.to_string().as_bytes()).unwrap().is_empty(), "{body}");
         }
+        let bare = parse_events(b"Successfully validated SNS topic for Amazon SES event publishing.");
+        assert!(bare.unwrap().is_empty(), "delivered without an envelope");
         assert!(matches!(parse_events(b"hello"), Err(EventError::NotJson(_))));
         assert!(matches!(parse_events(b"[]"), Err(EventError::Shape { .. })));
     }

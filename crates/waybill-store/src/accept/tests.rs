@@ -284,3 +284,24 @@ async fn a_key_counts_until_it_is_swept() {
     assert_eq!(one(&store, &again(&kept)).await, Accepted::Replay { job: kept.id });
     db.close().await;
 }
+
+#[tokio::test]
+async fn the_order_of_acceptance_is_that_of_the_slice_and_of_the_calls() {
+    let (db, store) = open().await;
+    let tenant = tenant(&store).await;
+    let keyed = || NewJob { ordering_key: Some("k".into()), ..new_job(tenant) };
+    let slice = [keyed(), keyed(), keyed(), new_job(tenant)];
+    store.accept(&slice, &accept_options()).await.unwrap();
+    let later = keyed();
+    assert_eq!(one(&store, &later).await, Accepted::New);
+    let mut wanted: Vec<uuid::Uuid> = slice.iter().map(|job| job.id.uuid()).collect();
+    wanted.push(later.id.uuid());
+    let by_seq: Vec<uuid::Uuid> =
+        sqlx::query_scalar("SELECT id FROM jobs ORDER BY seq").fetch_all(store.pool()).await.unwrap();
+    assert_eq!(by_seq, wanted);
+    let in_line =
+        "SELECT count(*) FROM jobs WHERE ordering_key = 'k' AND ordering_due_at > now() AND ordering_head_at IS NULL";
+    assert_eq!(number(&store, in_line).await, 4);
+    assert_eq!(number(&store, "SELECT count(*) FROM jobs WHERE ordering_due_at IS NOT NULL").await, 4);
+    db.close().await;
+}

@@ -22,6 +22,9 @@ pub struct JobView {
     pub subject: Option<String>,
     pub event_time: Option<DateTime<Utc>>,
     pub revision: String,
+    pub ordering_key: Option<String>,
+    /// The first job of the same ordering key that is not over, and was accepted before it.
+    pub waits_for: Option<JobId>,
     /// Derived from the deliveries once the job is routed.
     pub status: JobState,
     pub reason: Option<Reason>,
@@ -65,6 +68,8 @@ struct Row {
     subject: Option<String>,
     event_time: Option<DateTime<Utc>>,
     revision: String,
+    ordering_key: Option<String>,
+    waits_for: Option<Uuid>,
     state: String,
     reason: Option<String>,
     detail: Option<String>,
@@ -93,6 +98,8 @@ impl Row {
             subject: self.subject,
             event_time: self.event_time,
             revision: self.revision,
+            ordering_key: self.ordering_key,
+            waits_for: self.waits_for.map(JobId),
             status,
             reason: reason(self.reason.as_deref())?,
             detail: self.detail,
@@ -112,7 +119,11 @@ impl Store {
             Row,
             r#"
             SELECT j.id, j.tenant_id, j.event_id, j.source, j.type AS event_type, j.subject, j.event_time, j.revision, j.state, j.reason,
-                j.detail, j.expires_at, j.cancel_requested_at, j.created_at, j.routed_at,
+                j.detail, j.expires_at, j.cancel_requested_at, j.created_at, j.routed_at, j.ordering_key,
+                (SELECT p.id FROM jobs p
+                 WHERE j.ordering_due_at IS NOT NULL AND p.tenant_id = j.tenant_id AND p.ordering_key = j.ordering_key
+                     AND p.ordering_due_at IS NOT NULL AND p.seq < j.seq
+                 ORDER BY p.seq LIMIT 1) AS waits_for,
                 (SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}')
                  FROM (SELECT d.state, count(*) AS n FROM deliveries d WHERE d.job_id = j.id GROUP BY d.state) c
                 ) AS "deliveries!: Json<BTreeMap<String, i64>>"
@@ -154,7 +165,11 @@ impl Store {
             Row,
             r#"
             SELECT j.id, j.tenant_id, j.event_id, j.source, j.type AS event_type, j.subject, j.event_time, j.revision, j.state, j.reason,
-                j.detail, j.expires_at, j.cancel_requested_at, j.created_at, j.routed_at,
+                j.detail, j.expires_at, j.cancel_requested_at, j.created_at, j.routed_at, j.ordering_key,
+                (SELECT p.id FROM jobs p
+                 WHERE j.ordering_due_at IS NOT NULL AND p.tenant_id = j.tenant_id AND p.ordering_key = j.ordering_key
+                     AND p.ordering_due_at IS NOT NULL AND p.seq < j.seq
+                 ORDER BY p.seq LIMIT 1) AS waits_for,
                 (SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}')
                  FROM (SELECT d.state, count(*) AS n FROM deliveries d WHERE d.job_id = j.id GROUP BY d.state) c
                 ) AS "deliveries!: Json<BTreeMap<String, i64>>"

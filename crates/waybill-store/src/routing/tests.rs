@@ -53,7 +53,7 @@ async fn a_slice_of_decisions_is_one_round_trip() {
     assert_eq!(waiting, 15);
     let ids: Vec<JobId> = jobs.iter().map(|j| j.job).collect();
     let unsent: Vec<_> =
-        store.list_unsent_pending(&ids, None, 100).await.unwrap().into_iter().map(|(_, d)| d).collect();
+        store.list_unsent_pending(&ids, None, 100).await.unwrap().into_iter().map(|(_, d, _)| d).collect();
     let mut wanted: Vec<_> = jobs[5..].iter().flat_map(|j| j.delivery_ids.clone()).collect();
     wanted.sort_unstable();
     assert_eq!(unsent, wanted);
@@ -72,7 +72,7 @@ async fn a_redelivered_message_never_decides_again() {
     assert_eq!(number(&store, "SELECT count(*) FROM deliveries").await, 2);
     assert_eq!(number(&store, "SELECT count(*) FROM documents").await, 0);
     let unsent = store.list_unsent_pending(&[first.job], None, 10).await.unwrap();
-    assert_eq!(unsent.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), first.delivery_ids);
+    assert_eq!(unsent.into_iter().map(|(_, d, _)| d).collect::<Vec<_>>(), first.delivery_ids);
     db.close().await;
 }
 
@@ -256,7 +256,7 @@ async fn ten_thousand_recipients_are_one_decision_and_are_listed_in_pages() {
             break;
         }
         pages += 1;
-        seen.extend(page.iter().map(|(_, d)| *d));
+        seen.extend(page.iter().map(|(_, d, _)| *d));
         after = seen.last().copied();
     }
     assert_eq!((pages, seen), (10, big.delivery_ids));

@@ -13,6 +13,8 @@ mod documents;
 mod feedback;
 mod hammer;
 mod invariants;
+mod ordering;
 mod reconcile;
 mod results;
+mod revisions;
 mod world;

@@ -290,9 +290,13 @@ async fn a_claim_that_races_an_expiry_is_granted_only_behind_it() {
         match claim {
             Claim::Granted { .. } => granted += 1,
             Claim::Expired { by } => assert_eq!(by, a),
-            Claim::AlreadySent { .. } | Claim::InProgress { .. } | Claim::NotClaimable { .. } => {
-                panic!("round {round}: {claim:?}")
-            }
+            Claim::AlreadySent { .. }
+            | Claim::InProgress { .. }
+            | Claim::NotClaimable { .. }
+            | Claim::Superseded { .. }
+            | Claim::RevisionInProgress { .. }
+            | Claim::NotItsTurn { .. }
+            | Claim::OrderTimedOut => panic!("round {round}: {claim:?}"),
         }
     }
     println!("{granted} of 100 claims came after the expiry");

@@ -63,6 +63,11 @@ pub(super) fn read(r: &mut Reader, providers: &ProvidersConfig) -> Settings {
                 t.max_crashes,
                 "Attempts that never ended before a delivery is dead-lettered as worker_crashed",
             ),
+            order_block: r.millis(
+                "WAYBILL_ORDER_BLOCK_MS",
+                ms(t.order_block),
+                "How long a job with an ordering key may hold back the later ones of its key, from when it is first in line",
+            ),
             document: DocumentTimings {
                 max_attempts: r.number(
                     "WAYBILL_DOCUMENT_MAX_ATTEMPTS",

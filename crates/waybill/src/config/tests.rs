@@ -92,12 +92,15 @@ fn the_adapters_are_the_embedded_ones_until_the_environment_says_otherwise() {
     assert_eq!(config.warnings(), [""; 0]);
 }
 
+/// What is set, and what the errors must hold.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[test]
 fn each_wrong_adapter_names_its_variable_and_what_it_should_be() {
     let s3 = [("WAYBILL_OBJECTS", "s3"), ("WAYBILL_BUCKET", "b")];
     let lambda = [s3[0], s3[1], ("WAYBILL_RENDERER", "lambda"), ("WAYBILL_RENDERER_FUNCTION", "f")];
     assert_eq!(errors(&lambda), "");
-    let cases: &[(&[(&str, &str)], &[&str])] = &[
+    let cases: &[Case<'_>] = &[
         (&[("WAYBILL_QUEUE", "kafka")], &["WAYBILL_QUEUE", "expected local or sqs"]),
         (&[("WAYBILL_OBJECTS", "s3")], &["WAYBILL_BUCKET", "is not set", "WAYBILL_OBJECTS=s3"]),
         (&[s3[0], s3[1], lambda[2]], &["WAYBILL_RENDERER_FUNCTION", "is not set"]),

@@ -39,7 +39,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let steps = plan::plan(only.as_deref(), kind, &rest)?;
 
     let watch = Stopwatch::start();
-    let renderer = if steps.iter().any(Step::needs_renderer) { renderer(&watch)? } else { None };
+    let renderer = if steps.iter().any(Step::needs_renderer) { Some(renderer(&watch)?) } else { None };
     watch.heading("servers");
     let services = Services::find_or_start()?;
     let aws = if kind == Kind::Aws { Some(Aws::find_or_start()?) } else { None };
@@ -63,22 +63,21 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-const RENDERER_ZIP: &str = "WAYBILL_RENDERER_ZIP";
+pub(crate) const RENDERER_ZIP: &str = "WAYBILL_RENDERER_ZIP";
 
-/// The zip of the renderer's function: the caller's (an emulator may run it on another system than this one), else built where there is a
-/// command that does.
-fn renderer(watch: &Stopwatch) -> Result<Option<PathBuf>> {
+/// The zip of the renderer's function: the caller's (an emulator may run it on another system than this one), else one that is built
+/// here.
+pub(crate) fn renderer(watch: &Stopwatch) -> Result<PathBuf> {
     if let Some(zip) = std::env::var_os(RENDERER_ZIP).filter(|zip| !zip.is_empty()).map(PathBuf::from) {
         ensure!(zip.is_file(), "{RENDERER_ZIP} is {}, where no file is", zip.display());
-        return Ok(Some(std::path::absolute(zip).context("resolving the path of the zip")?));
+        return std::path::absolute(zip).context("resolving the path of the zip");
     }
-    let Some(lambda) = crate::command("lambda") else { return Ok(None) };
     watch.heading("the renderer's zip");
-    let code = (lambda.run)(Args::new(std::iter::empty()))?;
+    let code = crate::lambda::run(Args::new(std::iter::empty()))?;
     ensure!(code == ExitCode::SUCCESS, "cargo xtask lambda failed");
     let zip = workspace::target().join("lambda/renderer.zip");
     ensure!(zip.is_file(), "cargo xtask lambda made no {}", zip.display());
-    Ok(Some(zip))
+    Ok(zip)
 }
 
 fn on_emulator(command: &mut Command, step: &Step, renderer: Option<&PathBuf>) {
@@ -95,7 +94,7 @@ fn on_emulator(command: &mut Command, step: &Step, renderer: Option<&PathBuf>) {
 }
 
 /// Cargo's exit code; a process ended by a signal counts as 1.
-fn run_one(mut command: Command, tally: &mut Tally) -> Result<u8> {
+pub(crate) fn run_one(mut command: Command, tally: &mut Tally) -> Result<u8> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo test")?;
     let stdout = child.stdout.take().context("cargo test has no output")?;
     tally.follow(stdout, std::io::stdout().lock())?;
