@@ -76,7 +76,7 @@ fn postgres(r: &mut Reader) -> String {
 
 /// `REDIS_URL`, with the password of its own variable put in.
 pub(super) fn redis(r: &mut Reader) -> Option<Secret> {
-    let url = r.optional("REDIS_URL", "Redis or Valkey for the lock: `redis://host:6379`, `rediss://` with TLS. Not set: a lock inside the process, right for one process only");
+    let url = r.optional("REDIS_URL", "Redis or Valkey for the lock: `redis://host:6379`, `rediss://` with TLS, `redis-cluster://` or `rediss-cluster://` for a cluster. Not set: a lock inside the process, right for one process only");
     let password = r.optional("WAYBILL_REDIS_PASSWORD", "Password for `REDIS_URL` where the URL has none");
     let Some(password) = password else { return url.map(Secret::new) };
     match with_password(url.as_deref(), &password) {

@@ -195,6 +195,7 @@ fn the_password_of_redis_may_come_alone() {
     };
     assert_eq!(redis("rediss://cache:6379").unwrap(), "rediss://:a%2Fb%40c%3Ad@cache:6379");
     assert_eq!(redis("redis://app@cache:6379/2").unwrap(), "redis://app:a%2Fb%40c%3Ad@cache:6379/2");
+    assert_eq!(redis("rediss-cluster://cache:6379").unwrap(), "rediss-cluster://:a%2Fb%40c%3Ad@cache:6379");
     assert!(redis("redis://:other@cache").unwrap_err().contains("has a password already"));
     assert!(redis("").unwrap_err().contains("without REDIS_URL"));
 }
