@@ -1,4 +1,4 @@
-//! The lock on a real cluster: three `redis-server` processes (in the PATH) on loopback, a third of the slots each.
+//! The lock on a real cluster: three `redis-server` processes on loopback, a third of the slots each.
 
 #![allow(clippy::disallowed_methods, reason = "tests run on the real clock")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -65,9 +65,11 @@ fn spawn(port: u16, folder: &Path) -> Child {
     let port = port.to_string();
     let settings = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
     let cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"];
-    let mut command = Command::new("redis-server");
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("services").join("cache");
+    let server = waybill_services::redis_server(&waybill_services::RedisOptions::new(cache)).expect("a Redis");
+    let mut command = Command::new(server);
     command.args(settings).args(cluster).arg("--dir").arg(folder).stdout(Stdio::null());
-    command.spawn().expect("redis-server is in the PATH")
+    command.spawn().expect("starts redis-server")
 }
 
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -49,4 +49,4 @@ pub use error::ServiceError;
 pub use ministack::{Ministack, MinistackOptions};
 pub use postgres::{BinarySource, DataDir, Postgres, PostgresOptions};
 pub use progress::Progress;
-pub use redis::{Redis, RedisOptions};
+pub use redis::{Redis, RedisOptions, redis_server};

