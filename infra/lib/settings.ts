@@ -33,7 +33,7 @@ export interface Settings {
   readonly imageRepository: string;
   readonly imageTag: string;
   readonly imageArchitecture: "arm64" | "x86_64";
-  readonly healthCommand?: readonly string[];
+  readonly healthCommand: readonly string[];
   readonly certificateArn: string;
   readonly publicApi: boolean;
   readonly webAclArn?: string;
@@ -124,7 +124,7 @@ export function readSettings(node: Node): Settings {
     imageRepository: text("imageRepository") ?? prefix,
     imageTag: needed("imageTag", "the tag of the image in imageRepository"),
     imageArchitecture: architecture("imageArchitecture"),
-    healthCommand: text("healthCommand")?.split(" "),
+    healthCommand: (text("healthCommand") ?? "/usr/local/bin/waybill health").split(" "),
     certificateArn: needed("certificateArn", "the ARN of the API's certificate in ACM"),
     publicApi: flag("publicApi", true),
     webAclArn: text("webAclArn"),
