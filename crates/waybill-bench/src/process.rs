@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tokio::time::Instant;
 
-use crate::world::World;
+use crate::world::{REGION, World};
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Of memory, while under load.
@@ -43,13 +43,20 @@ impl Waybill {
             ("WAYBILL_OPS_LISTEN", &world.ops.to_string()),
             ("WAYBILL_PROVIDERS", providers),
             ("AWS_ENDPOINT_URL_SESV2", &world.sink_url),
-            ("AWS_REGION", "eu-central-1"),
+            ("AWS_REGION", REGION),
             ("AWS_ACCESS_KEY_ID", "bench"),
             ("AWS_SECRET_ACCESS_KEY", "bench"),
             ("WAYBILL_SENDGRID_BASE_URL", &world.sink_url),
             ("WAYBILL_SENDGRID_API_KEY", "SG.bench"),
             ("WAYBILL_DATA_DIR", &world.folder.join("data").to_string_lossy()),
         ]);
+        if let Some(sqs) = &world.sqs {
+            command.envs([
+                ("WAYBILL_QUEUE", "sqs"),
+                ("WAYBILL_SQS_PREFIX", &sqs.prefix),
+                ("AWS_ENDPOINT_URL_SQS", &sqs.endpoint),
+            ]);
+        }
         command.stdin(Stdio::null()).stdout(file.try_clone().context("sharing the log")?).stderr(file);
         let started = Instant::now();
         let child = command.spawn().with_context(|| format!("starting {}", world.binary.display()))?;

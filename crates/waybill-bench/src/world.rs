@@ -17,6 +17,7 @@ use waybill_crypto::ApiKey;
 use waybill_sink::{Sink, SinkConfig};
 use waybill_store::{NewApiKey, Store};
 
+pub(crate) const REGION: &str = "eu-central-1";
 /// Mails that the sink keeps: those of the longest phase, which the latencies are read from.
 const MAX_MAILS: usize = 100_000;
 
@@ -33,7 +34,29 @@ pub(crate) struct World {
     pub(crate) key: String,
     pub(crate) api: SocketAddr,
     pub(crate) ops: SocketAddr,
+    /// The queues of this run on SQS; `None`: the local queue.
+    pub(crate) sqs: Option<Sqs>,
     pub(crate) http: reqwest::Client,
+}
+
+/// Queues at `AWS_ENDPOINT_URL`, where an emulator plays SQS.
+pub(crate) struct Sqs {
+    pub(crate) endpoint: String,
+    pub(crate) prefix: String,
+}
+
+impl Sqs {
+    /// Makes the queues of `infra/topology.json`, where `WAYBILL_BENCH_SQS` asks for it.
+    async fn make() -> Result<Option<Sqs>> {
+        if std::env::var_os("WAYBILL_BENCH_SQS").is_none() {
+            return Ok(None);
+        }
+        let (endpoint, prefix) = (variable("AWS_ENDPOINT_URL")?, format!("bench-{}", std::process::id()));
+        let aws = waybill_aws::load(Some(REGION.to_owned())).await;
+        let topology = waybill_aws::Topology::load().context("infra/topology.json")?;
+        waybill_aws::provision(&aws, &topology, &prefix, None).await.context("making the queues")?;
+        Ok(Some(Sqs { endpoint, prefix }))
+    }
 }
 
 /// What an event asks for.
@@ -80,6 +103,7 @@ impl World {
             key,
             api: free_address()?,
             ops: free_address()?,
+            sqs: Sqs::make().await?,
             http: reqwest::Client::builder()
                 .timeout(Duration::from_secs(20))
                 .build()

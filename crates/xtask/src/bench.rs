@@ -8,18 +8,22 @@ use anyhow::{Context, Result, ensure};
 use waybill_services::{DataDir, Postgres, PostgresOptions, Progress, Redis, RedisOptions};
 
 use crate::args::Args;
+use crate::aws::Aws;
 use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
-bench [--quick] [--rate N]
+bench [--quick] [--rate N] [--sqs]
                           builds the release, counts what a delivery costs (queue, PostgreSQL and Redis round trips, memory), measures
                           speed, and ends with one line of JSON; fails when a promise is broken (see docs/benchmarks.md)
     --quick               under three minutes after the build
-    --rate N              events per second of the latency phase";
+    --rate N              events per second of the latency phase
+    --sqs                 with the queues on an emulator of SQS instead of PostgreSQL: the counts are those of the
+                          adapter, the speed is the emulator's";
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let quick = args.flag("--quick");
     let rate = args.value("--rate")?;
+    let sqs = args.flag("--sqs");
     args.finish()?;
     let watch = Stopwatch::start();
     watch.heading("the release build");
@@ -32,12 +36,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let folder = workspace::target().join("services");
     let postgres = start_postgres(&folder)?;
     let redis = Redis::start(&RedisOptions::new(folder.join("cache"))).context("starting Redis")?;
+    let aws = if sqs { Some(Aws::find_or_start()?) } else { None };
     watch.heading("load");
     let binaries = workspace::target().join("release");
     let mut driver = Command::new(binaries.join("waybill-bench"));
     driver.args(quick.then_some("--quick")).args(rate.map(|rate| format!("--rate={rate}")));
     driver.env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
     driver.env("WAYBILL_BIN", binaries.join("waybill")).env("WAYBILL_BENCH_DIR", workspace::target().join("bench"));
+    if let Some(aws) = &aws {
+        aws.apply(&mut driver);
+        driver.env("WAYBILL_BENCH_SQS", "1");
+    }
     let status = driver.status().context("running waybill-bench")?;
     eprintln!("\n== done ({:.0} s)", watch.seconds());
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
