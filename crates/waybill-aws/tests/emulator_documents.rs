@@ -2,6 +2,8 @@
 //!
 //! Needs `AWS_ENDPOINT_URL` (with `AWS_REGION` and any credentials) and `WAYBILL_RENDERER_ZIP`, as `cargo xtask lambda` prints it.
 
+#![expect(clippy::disallowed_methods, reason = "each run has its own bucket and function")]
+
 use aws_sdk_lambda::{
     primitives::Blob,
     types::{Environment, FunctionCode, Runtime},

@@ -1,15 +1,14 @@
-//! The program that the runtime `provided.al2023` starts. Settings: `WAYBILL_BUCKET`, `RUST_LOG`, and those of the AWS SDK.
+//! The program that the runtime `provided.al2023` starts. Settings: `WAYBILL_BUCKET`, and those of the AWS SDK.
 
 use anyhow::{Context, Result, anyhow};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
-use tracing_subscriber::EnvFilter;
 use waybill_aws::S3Objects;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().json().with_env_filter(filter).with_ansi(false).init();
+    // Not to be lowered: at DEBUG and TRACE the libraries below print payloads.
+    tracing_subscriber::fmt().json().with_max_level(tracing::Level::INFO).with_ansi(false).init();
     // The default one prints the panic's message, which may hold what was being typeset.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -18,7 +18,7 @@ const MODE: u32 = 0o100_755;
 pub(crate) fn executable(name: &str, content: &[u8]) -> Result<Vec<u8>> {
     let mut crc = Crc::new();
     crc.update(content);
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(content)?;
     let packed = encoder.finish()?;
     let length = |bytes: usize| u32::try_from(bytes).context("too large for this archive (4 GiB)");
