@@ -71,7 +71,7 @@ async fn it_keeps_the_contract_of_the_queue() {
         max_receive_count: topology.queues["main"].max_receive_count,
         tick: Duration::from_secs(1),
         reports_stale_receipts: true,
-        // MiniStack says ReceiptHandleIsInvalid for what is gone. `answers` reads that as a stale receipt, and callers as done.
+        // MiniStack says ReceiptHandleIsInvalid for what is gone. That is a stale receipt then, which nobody repeats.
         forgives_second_delete: false,
         // MiniStack hides it again. The code MessageNotInflight of SQS is proved in `faults`.
         refuses_not_in_flight: false,
