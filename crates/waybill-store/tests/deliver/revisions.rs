@@ -47,11 +47,13 @@ impl World {
     }
 }
 
+/// Per lineage: the revision that is in flight, and the newest that was sent.
+type Seen = HashMap<usize, (Option<i64>, i64)>;
+
 fn busy(claim: &Claim, wanted: DeliveryId) -> Option<Duration> {
-    match claim {
-        Claim::RevisionInProgress { until_in, by } if *by == wanted => *until_in,
-        other => panic!("not refused by {wanted}: {other:?}"),
-    }
+    let Claim::RevisionInProgress { until_in, by } = claim else { panic!("not refused by {wanted}: {claim:?}") };
+    assert_eq!(*by, wanted);
+    *until_in
 }
 
 /// Two workers with pools of their own, two revisions, at the same moment, in both orders.
@@ -112,8 +114,7 @@ async fn slices_of_many_revisions_never_deadlock_and_never_go_back() {
         }
     }
     let all = Arc::new(all);
-    // Per lineage: what is in flight, and the newest that was sent.
-    let seen: Arc<Mutex<HashMap<usize, (Option<i64>, i64)>>> = Arc::default();
+    let seen: Arc<Mutex<Seen>> = Arc::default();
     let tasks: Vec<_> = (0..8)
         .map(|seed| {
             let (w, all, seen) = (w.clone(), all.clone(), seen.clone());
@@ -130,19 +131,16 @@ async fn slices_of_many_revisions_never_deadlock_and_never_go_back() {
                     let mut results = Vec::new();
                     for ((index, request), (_, claim)) in slice.iter().zip(&requests).zip(answers) {
                         let (lineage, number, revision) = &all[*index];
-                        match claim {
-                            Claim::Granted { .. } => {
-                                granted += 1;
-                                let outcome = if rng.random_bool(0.1) { sent("m") } else { retry() };
-                                let mut seen = seen.lock().unwrap();
-                                let (in_flight, last) = seen.entry(*lineage).or_default();
-                                assert_eq!(in_flight.replace(*number), None, "two at once");
-                                assert!(*number > *last, "{number} after {last}");
-                                results.push((*lineage, *number, w.result(request, revision.identity, outcome)));
-                            }
-                            Claim::Superseded { .. } => superseded += 1,
-                            Claim::RevisionInProgress { .. } => refused += 1,
-                            _ => {}
+                        superseded += usize::from(matches!(claim, Claim::Superseded { .. }));
+                        refused += usize::from(matches!(claim, Claim::RevisionInProgress { .. }));
+                        if matches!(claim, Claim::Granted { .. }) {
+                            granted += 1;
+                            let outcome = if rng.random_bool(0.1) { sent("m") } else { retry() };
+                            let mut seen = seen.lock().unwrap();
+                            let (in_flight, last) = seen.entry(*lineage).or_default();
+                            assert_eq!(in_flight.replace(*number), None, "two at once");
+                            assert!(*number > *last, "{number} after {last}");
+                            results.push((*lineage, *number, w.result(request, revision.identity, outcome)));
                         }
                     }
                     tokio::time::sleep(Duration::from_millis(rng.random_range(0..5))).await;
