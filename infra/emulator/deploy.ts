@@ -28,7 +28,7 @@ async function main(): Promise<void> {
   };
   // An emulator runs the function on this machine.
   const rendererArchitecture = process.arch === "arm64" ? "arm64" : "x86_64";
-  const { templates } = synthesize({ prefix, emulator: "true", rendererArchitecture });
+  const { templates } = synthesize({ prefix, emulator: "true", emulatorEndpoint: endpoint, rendererArchitecture });
 
   const code = await uploadCode(new S3Client({ ...common, forcePathStyle: true }), prefix);
   const client = new CloudFormationClient(common);

@@ -39,7 +39,11 @@ export class RenderingStack extends WaybillStack {
       role,
       logGroup,
       loggingFormat: lambda.LoggingFormat.JSON,
-      environment: { WAYBILL_BUCKET: this.names.bucket(this) },
+      environment: {
+        WAYBILL_BUCKET: this.names.bucket(this),
+        // On an emulator S3 is where the emulator is, which the function can't know.
+        ...(this.settings.emulatorEndpoint !== undefined && { AWS_ENDPOINT_URL: this.settings.emulatorEndpoint }),
+      },
     });
     // The worker asks again by its own rules; a second, hidden count of attempts would come on top.
     fn.configureAsyncInvoke({ retryAttempts: 0, maxEventAge: Duration.minutes(15) });

@@ -12,6 +12,8 @@ export interface Settings {
   readonly prefix: string;
   /** Only the stacks that an emulator can run, without the bootstrap stack, and deleted with what is in them. */
   readonly emulator: boolean;
+  /** Where the emulator listens, for the function that runs in it. */
+  readonly emulatorEndpoint?: string;
   readonly alertEmail?: string;
   readonly documentDays?: number;
   readonly rendererZip?: string;
@@ -105,6 +107,7 @@ export function readSettings(node: Node): Settings {
   const settings: Settings = {
     prefix,
     emulator,
+    emulatorEndpoint: emulator ? text("emulatorEndpoint") : undefined,
     alertEmail: text("alertEmail"),
     documentDays: whole("documentDays", 1, 36_500),
     rendererZip: text("rendererZip") ?? process.env["WAYBILL_RENDERER_ZIP"],
