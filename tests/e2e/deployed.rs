@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use waybill_core::ports::QueueName;
 
 /// Numbers of production (`infra/topology.json`), which the service compares with the queues' own when it starts.
-const PRODUCTION: [(&str, &str); 2] =
-    [("WAYBILL_QUEUE_VISIBILITY_MS", "180000"), ("WAYBILL_REQUEUE_AFTER_MS", "900000")];
+/// `/inbound` is closed, so that the topic is the only way for SES's events.
+const PRODUCTION: [(&str, &str); 3] =
+    [("WAYBILL_QUEUE_VISIBILITY_MS", "180000"), ("WAYBILL_REQUEUE_AFTER_MS", "900000"), ("WAYBILL_INBOUND_SECRET", "")];
 const SOURCE: &str = "com.shop.orders";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
