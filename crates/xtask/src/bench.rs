@@ -49,7 +49,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let status = driver.status().context("running waybill-bench")?;
     eprintln!("\n== done ({:.0} s)", watch.seconds());
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(workspace::exit_code(status))
 }
 
 /// A server of our own, whatever the environment names: its durability is that of production (`fsync` and `synchronous_commit` are on

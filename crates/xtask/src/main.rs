@@ -16,6 +16,7 @@ mod bench;
 mod crash;
 mod infra;
 mod lambda;
+mod model;
 mod services;
 mod sqlx_prepare;
 mod tally;
@@ -40,6 +41,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
+    Command { name: "model", help: model::HELP, run: model::run },
     Command { name: "infra", help: infra::HELP, run: infra::run },
     Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Instant;
 
 /// The repository's root.
@@ -30,6 +30,11 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Comma
         }
     }
     command
+}
+
+/// Another program's exit code as our own.
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Headings with the time since the start, so that a person sees what takes long.

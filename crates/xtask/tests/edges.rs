@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-api", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-testkit", &["waybill-core", "waybill-sink"], &[]),
     ("waybill-bench", &["waybill-aws", "waybill-core", "waybill-crypto", "waybill-sink", "waybill-store"], &[]),
+    ("waybill-model", &["waybill-core"], &[]),
     ("xtask", &["waybill-services"], &[]),
     (
         "waybill",
