@@ -172,6 +172,17 @@ impl Store {
             .collect()
     }
 
+    /// Which of these deliveries are final.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn find_final(&self, ids: &[DeliveryId]) -> Result<Vec<DeliveryId>, StoreError> {
+        let found = sqlx::query_scalar!("SELECT id FROM deliveries WHERE id = ANY($1) AND due_at IS NULL", &uuids(ids))
+            .fetch_all(self.db())
+            .await?;
+        Ok(found.into_iter().map(DeliveryId).collect())
+    }
+
     /// Loads what mails are made of. Keys may repeat; each is answered once. A route that this build can't read (a newer one wrote it) is
     /// left out like one that does not exist, so that it spoils only its own deliveries.
     ///

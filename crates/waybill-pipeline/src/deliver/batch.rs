@@ -2,7 +2,11 @@
 
 use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::{consume::delay, holding::in_time, poison::dead_letter_message, router::NEWER_DELAY};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{debug, info, warn};
 use waybill_core::{
@@ -150,10 +154,8 @@ impl Deliverer {
 
     /// Step 4: the Redis lock, a cheap first gate. A held lock never acknowledges a message that its row does not remember.
     async fn pass_the_lock(&self, open: Vec<LoadedDelivery>, tickets: &mut Tickets) -> Vec<LoadedDelivery> {
-        // Whoever sent the same content before still holds its lock, and that says nothing here.
-        let (mut through, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|delivery| delivery.sent_before);
         if open.is_empty() {
-            return through;
+            return open;
         }
         let requests: Vec<_> = open.iter().map(lock_request).collect();
         let answers = match self.context.lock.acquire(&requests, self.context.settings.timings.lock_ttl).await {
@@ -162,19 +164,53 @@ impl Deliverer {
                 // The claim is the authority; it goes on without the gate.
                 metrics::counter!("waybill_lock_skipped_total").increment(open.len() as u64);
                 debug!(error = %error, "deliver.lock_unavailable");
-                through.extend(open);
-                return through;
+                return open;
             }
         };
-        let mut waits = Vec::new();
+        let (mut through, mut refused) = (Vec::new(), Vec::new());
         for (delivery, answer) in open.into_iter().zip(answers) {
             match answer {
                 LockAnswer::Acquired | LockAnswer::HeldBySelf => through.push(delivery),
-                LockAnswer::HeldByOther(_) => waits.push((delivery, LOCK_WAIT)),
+                LockAnswer::HeldByOther(owner) => refused.push((delivery, owner)),
             }
         }
-        self.defer(waits, tickets).await;
+        let waits = self.take_from_the_final(refused, &mut through).await;
+        self.defer(waits.into_iter().map(|delivery| (delivery, LOCK_WAIT)).collect(), tickets).await;
         through
+    }
+
+    /// Locks of deliveries that are final guard nothing any more: whoever sent the same content before other content went out, or died
+    /// between its result and the release. They are given back in their owner's name and asked for once more. What was sent for good was
+    /// found when it was loaded, and the claim looks again. Returns what has to wait.
+    async fn take_from_the_final(
+        &self,
+        refused: Vec<(LoadedDelivery, String)>,
+        through: &mut Vec<LoadedDelivery>,
+    ) -> Vec<LoadedDelivery> {
+        let owners: Vec<DeliveryId> = refused.iter().filter_map(|(_, owner)| owner.parse().ok()).collect();
+        if owners.is_empty() {
+            return refused.into_iter().map(|(delivery, _)| delivery).collect();
+        }
+        let over = self.context.store.find_final(&owners).await.unwrap_or_default();
+        let over: HashSet<String> = over.iter().map(DeliveryId::to_string).collect();
+        let (free, mut waits): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(_, owner)| over.contains(owner));
+        let stale: Vec<_> = free
+            .iter()
+            .map(|(delivery, owner)| LockRequest { key: delivery.identity.lock_key(), owner: owner.clone() })
+            .collect();
+        let again: Vec<_> = free.iter().map(|(delivery, _)| lock_request(delivery)).collect();
+        let lock = &self.context.lock;
+        let answers = match lock.release(&stale).await {
+            Ok(_) => lock.acquire(&again, self.context.settings.timings.lock_ttl).await,
+            Err(error) => Err(error),
+        };
+        for (place, refused) in free.into_iter().enumerate() {
+            match answers.as_ref().map(|answers| answers.get(place)) {
+                Ok(Some(LockAnswer::Acquired | LockAnswer::HeldBySelf)) => through.push(refused.0),
+                Ok(Some(LockAnswer::HeldByOther(_)) | None) | Err(_) => waits.push(refused),
+            }
+        }
+        waits.into_iter().map(|(delivery, _)| delivery).collect()
     }
 
     /// Steps 6 to 10.

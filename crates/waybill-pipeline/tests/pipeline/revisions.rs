@@ -132,6 +132,27 @@ async fn an_order_that_is_edited_back_is_sent_again() {
     w.check_rows().await;
 }
 
+/// Found by `cargo xtask chaos --profile providers --seed 1`: the lock of the first one, which was sent, held up the retry of what came back
+/// until the lock ran out (5 min).
+#[tokio::test]
+async fn an_order_that_is_edited_back_is_retried_although_the_first_one_still_holds_the_lock() {
+    let w = World::new().await;
+    w.routed_edit(None, "a").await;
+    w.work().await;
+    w.routed_edit(None, "b").await;
+    w.work().await;
+    w.ses.then(Step::Answer(Outcome::Unavailable { detail: "away".into() }));
+    w.sendgrid.then(Step::Answer(Outcome::Unavailable { detail: "away".into() }));
+    let back = w.routed_edit(None, "a").await;
+    w.work().await;
+    assert_eq!(w.state(back).await, DeliveryState::Retrying);
+    w.sql("UPDATE deliveries SET due_at = now(), not_before = now() WHERE due_at IS NOT NULL", &[]).await;
+    w.round().await;
+    w.work().await;
+    assert_eq!((w.state(back).await, w.accepted().len()), (DeliveryState::Sent, 3));
+    w.check_rows().await;
+}
+
 #[tokio::test]
 async fn an_edit_that_was_taken_back_before_it_went_out_is_not_sent() {
     let w = World::new().await;
