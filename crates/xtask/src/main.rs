@@ -13,6 +13,7 @@
 mod args;
 mod aws;
 mod bench;
+mod chaos;
 mod crash;
 mod infra;
 mod lambda;
@@ -42,6 +43,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "crash", help: crash::HELP, run: crash::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
     Command { name: "model", help: model::HELP, run: model::run },
+    Command { name: "chaos", help: chaos::HELP, run: chaos::run },
     Command { name: "infra", help: infra::HELP, run: infra::run },
     Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },

@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-providers", &["waybill-core", "waybill-crypto"], &["waybill-sink", "waybill-testkit"]),
     ("waybill-api", &["waybill-core"], &["waybill-testkit"]),
     ("waybill-testkit", &["waybill-core", "waybill-sink"], &[]),
+    ("waybill-chaos", &["waybill-core", "waybill-crypto", "waybill-services", "waybill-sink", "waybill-store"], &[]),
     ("waybill-bench", &["waybill-aws", "waybill-core", "waybill-crypto", "waybill-sink", "waybill-store"], &[]),
     ("waybill-model", &["waybill-core"], &[]),
     ("xtask", &["waybill-services"], &[]),
