@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-testkit", &["waybill-core", "waybill-sink"], &[]),
     ("waybill-bench", &["waybill-aws", "waybill-core", "waybill-crypto", "waybill-sink", "waybill-store"], &[]),
     ("waybill-model", &["waybill-core"], &[]),
+    ("waybill-scale", &[], &[]),
     ("xtask", &["waybill-services"], &[]),
     (
         "waybill",
