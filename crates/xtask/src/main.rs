@@ -18,6 +18,7 @@ mod crash;
 mod infra;
 mod lambda;
 mod model;
+mod scale;
 mod services;
 mod sqlx_prepare;
 mod tally;
@@ -44,6 +45,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "bench", help: bench::HELP, run: bench::run },
     Command { name: "model", help: model::HELP, run: model::run },
     Command { name: "chaos", help: chaos::HELP, run: chaos::run },
+    Command { name: "scale", help: scale::HELP, run: scale::run },
     Command { name: "infra", help: infra::HELP, run: infra::run },
     Command { name: "lambda", help: lambda::HELP, run: lambda::run },
     Command { name: "up", help: up::HELP, run: up::run },

@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-chaos", &["waybill-core", "waybill-crypto", "waybill-services", "waybill-sink", "waybill-store"], &[]),
     ("waybill-bench", &["waybill-aws", "waybill-core", "waybill-crypto", "waybill-sink", "waybill-store"], &[]),
     ("waybill-model", &["waybill-core"], &[]),
+    ("waybill-scale", &[], &[]),
     ("xtask", &["waybill-services"], &[]),
     (
         "waybill",
