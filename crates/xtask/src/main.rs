@@ -16,6 +16,7 @@ mod bench;
 mod crash;
 mod infra;
 mod lambda;
+mod peer;
 mod services;
 mod sqlx_prepare;
 mod tally;
