@@ -18,22 +18,43 @@ pub(crate) struct Books {
     pub(crate) duplicates: u64,
 }
 
-/// How long the last deliveries of a phase may take to end.
+impl Books {
+    pub(crate) fn good(&self) -> bool {
+        self.lost + self.duplicates == 0
+    }
+
+    pub(crate) fn add(&mut self, other: &Books) {
+        self.wanted += other.wanted;
+        self.lost += other.lost;
+        self.duplicates += other.duplicates;
+    }
+}
+
+/// How long nothing may be accepted, or recorded, before what is missing counts as lost. A slow machine loses nothing.
 const END_WITHIN: Duration = Duration::from_secs(40);
 
 /// Waits until the providers have accepted `wanted` mails of this phase and the database says so too, then compares. Returns the moment of
 /// the last acceptance, seen to within a few milliseconds, beside the balance.
 pub(crate) async fn balance(world: &World, process: &mut Waybill, wanted: u64) -> Result<(Books, Instant)> {
-    let give_up = Instant::now() + END_WITHIN;
-    while world.sink.accepted() < wanted && Instant::now() < give_up {
+    let (mut accepted, mut progress) = (0, Instant::now());
+    while accepted < wanted && progress.elapsed() < END_WITHIN {
         process.still_runs()?;
         tokio::time::sleep(Duration::from_millis(2)).await;
+        let now = world.sink.accepted();
+        if now > accepted {
+            (accepted, progress) = (now, Instant::now());
+        }
     }
     let last = Instant::now();
     let mut open = unsent(world).await?;
-    while open > 0 && Instant::now() < give_up {
+    let mut progress = Instant::now();
+    while open > 0 && progress.elapsed() < END_WITHIN {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        open = unsent(world).await?;
+        let now = unsent(world).await?;
+        if now < open {
+            progress = Instant::now();
+        }
+        open = now;
     }
     // A doubled mail may come after the last wanted one.
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -7,7 +7,9 @@ use std::sync::{
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use reqwest::header::CONTENT_TYPE;
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::plan::{BACKLOG, POSTERS};
@@ -18,7 +20,7 @@ use crate::world::{Kind, World, event, number};
 pub(crate) struct Load {
     pub(crate) kind: Kind,
     /// The first part of subjects and ids; different in each phase of a run.
-    pub(crate) phase: &'static str,
+    pub(crate) phase: String,
     pub(crate) events: usize,
     pub(crate) recipients: usize,
 }
@@ -27,26 +29,80 @@ impl Load {
     pub(crate) fn deliveries(&self) -> u64 {
         (self.events * self.recipients) as u64
     }
+
+    /// The requests of this load, written before the clock starts.
+    pub(crate) fn posts(&self, world: &World) -> Posts {
+        let bodies = (0..self.events).map(|n| event(self.kind, &self.phase, n, self.recipients).to_string().into());
+        Posts {
+            http: world.http.clone(),
+            url: format!("http://{}/events", world.api),
+            key: world.key.clone(),
+            recipients: self.recipients,
+            backlog: BACKLOG,
+            bodies: bodies.collect(),
+        }
+    }
 }
 
-/// Closed loop: [`POSTERS`] post one after the other, as long as fewer than [`BACKLOG`] deliveries wait to be sent. Returns the start.
+/// Requests that are ready to be sent, each once, to one address.
+pub(crate) struct Posts {
+    pub(crate) http: reqwest::Client,
+    pub(crate) url: String,
+    /// Sent as a bearer; a service that knows no keys does not look at it.
+    pub(crate) key: String,
+    /// Of each event.
+    pub(crate) recipients: usize,
+    /// Deliveries that may wait while a closed loop goes on.
+    pub(crate) backlog: usize,
+    pub(crate) bodies: Vec<Bytes>,
+}
+
+impl Posts {
+    /// Posts until it is accepted. A busy API may ask for patience; a repeated post is answered with the first one's job.
+    async fn post(&self, n: usize) -> Result<()> {
+        let mut said = String::new();
+        for _ in 0..20 {
+            let request = self.http.post(&self.url).bearer_auth(&self.key).header(CONTENT_TYPE, "application/json");
+            let answer = request.body(self.bodies[n].clone()).send().await.context("posting an event")?;
+            let status = answer.status().as_u16();
+            // Read to its end, so that the connection is used again.
+            said = format!("{status}: {}", answer.text().await.unwrap_or_default());
+            if status == 202 {
+                return Ok(());
+            }
+            if !matches!(status, 429 | 503) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        bail!("POST /events answered {said}")
+    }
+}
+
+/// Closed loop: [`POSTERS`] post one after the other, as long as fewer than the backlog's deliveries wait to be sent. Returns the start.
 pub(crate) async fn closed(world: &Arc<World>, load: &Load) -> Result<Instant> {
+    let sink = world.sink.clone();
+    closed_posts(load.posts(world), move || sink.accepted()).await
+}
+
+/// The same with requests of any kind; `accepted` says how many deliveries of them have arrived.
+pub(crate) async fn closed_posts(posts: Posts, accepted: impl Fn() -> u64 + Clone + Send + 'static) -> Result<Instant> {
     let started = Instant::now();
-    let next = Arc::new(AtomicUsize::new(0));
+    let (posts, next) = (Arc::new(posts), Arc::new(AtomicUsize::new(0)));
     let mut posters = JoinSet::new();
     for _ in 0..POSTERS {
-        let (world, load, next) = (world.clone(), load.clone(), next.clone());
+        let (posts, next, accepted) = (posts.clone(), next.clone(), accepted.clone());
         posters.spawn(async move {
             loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= load.events {
+                if n >= posts.bodies.len() {
                     return Ok(());
                 }
-                let before = n * load.recipients;
-                while before.saturating_sub(world.sink.accepted() as usize) >= BACKLOG {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                let before = n * posts.recipients;
+                while before.saturating_sub(accepted() as usize) >= posts.backlog {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                post(&world, &load, n).await?;
+                posts.post(n).await?;
             }
         });
     }
@@ -64,20 +120,26 @@ pub(crate) struct Open {
 }
 
 /// Open loop: event `n` is posted at `n / rate` seconds after the start, whether or not earlier ones were answered.
-pub(crate) async fn open(world: &Arc<World>, load: &Load, rate: u32) -> Result<Open> {
+pub(crate) async fn open(world: &World, load: &Load, rate: u32) -> Result<Open> {
+    open_posts(load.posts(world), rate).await
+}
+
+/// The same with requests of any kind.
+pub(crate) async fn open_posts(posts: Posts, rate: u32) -> Result<Open> {
+    let posts = Arc::new(posts);
     let interval = Duration::from_secs(1) / rate;
     let begin = Instant::now() + Duration::from_millis(100);
     let start = now() + Duration::from_millis(100);
     let mut latest_start = Duration::ZERO;
-    let mut posts = JoinSet::new();
-    for n in 0..load.events {
+    let mut tasks = JoinSet::new();
+    for n in 0..posts.bodies.len() {
         let intended = begin + interval * n as u32;
         tokio::time::sleep_until(intended).await;
         latest_start = latest_start.max(intended.elapsed());
-        let (world, load) = (world.clone(), load.clone());
-        posts.spawn(async move { post(&world, &load, n).await });
+        let posts = posts.clone();
+        tasks.spawn(async move { posts.post(n).await });
     }
-    all(posts).await?;
+    all(tasks).await?;
     Ok(Open { start, interval, latest_start })
 }
 
@@ -85,13 +147,14 @@ impl Open {
     /// From the intended time of an event's post to the provider's acceptance of each of its mails, in milliseconds, ascending.
     pub(crate) fn latencies(&self, world: &World, phase: &str) -> Vec<f64> {
         let mails = world.sink.mails();
-        let mut found: Vec<f64> = mails
-            .iter()
-            .filter_map(|mail| {
-                let intended = self.start + self.interval * number(phase, &mail.subject)? as u32;
-                Some((mail.received_at - intended).as_seconds_f64() * 1_000.0)
-            })
-            .collect();
+        self.latencies_of(mails.iter().filter_map(|mail| Some((number(phase, &mail.subject)?, mail.received_at))))
+    }
+
+    /// The same from the event numbers of deliveries and the times of their arrival.
+    pub(crate) fn latencies_of(&self, arrivals: impl Iterator<Item = (usize, DateTime<Utc>)>) -> Vec<f64> {
+        let since =
+            |(n, at): (usize, DateTime<Utc>)| (at - (self.start + self.interval * n as u32)).as_seconds_f64() * 1_000.0;
+        let mut found: Vec<f64> = arrivals.map(since).collect();
         found.sort_unstable_by(f64::total_cmp);
         found
     }
@@ -103,27 +166,6 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
 }
 
-/// Posts until it is accepted. A busy API may ask for patience; a repeated post is answered with the first one's job.
-async fn post(world: &World, load: &Load, n: usize) -> Result<()> {
-    let event = event(load.kind, load.phase, n, load.recipients);
-    let url = format!("http://{}/events", world.api);
-    let mut said = String::new();
-    for _ in 0..20 {
-        let answer =
-            world.http.post(&url).bearer_auth(&world.key).json(&event).send().await.context("posting an event")?;
-        let status = answer.status().as_u16();
-        if status == 202 {
-            return Ok(());
-        }
-        said = format!("{status}: {}", answer.text().await.unwrap_or_default());
-        if !matches!(status, 429 | 503) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    bail!("POST /events answered {said}")
-}
-
 async fn all(mut tasks: JoinSet<Result<()>>) -> Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended.context("a poster panicked")??;
@@ -132,7 +174,7 @@ async fn all(mut tasks: JoinSet<Result<()>>) -> Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "compared with the sink's clock, which is this process's too")]
-fn now() -> DateTime<Utc> {
+pub(crate) fn now() -> DateTime<Utc> {
     Utc::now()
 }
 

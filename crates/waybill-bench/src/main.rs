@@ -14,8 +14,8 @@
 //! - it knows the binary from outside only: HTTP, `/metrics`, `/proc`, the database it seeded.
 //!
 //! By concern: [`plan`] how much, [`world`] database and sink, [`process`] the child, [`load`] closed and open loops, [`books`] lost and
-//! doubled, [`counters`] round trips, [`cost`] what they cost on AWS, [`statements`] the server's view of them, [`report`] budgets and JSON, [`phases`] the order of it
-//! all. `cargo xtask bench` starts the servers and this program; docs/benchmarks.md says what the numbers mean.
+//! doubled, [`counters`] round trips, [`cost`] what they cost on AWS, [`statements`] the server's view of them, [`versus`] the same beside a
+//! peer, [`report`] budgets and JSON, [`phases`] the order of it all. `cargo xtask bench` starts the servers and this program; docs/benchmarks.md says what the numbers mean.
 //!
 //! To add a phase: a function in `phases.rs` and a key in `report.rs`.
 
@@ -28,6 +28,7 @@ mod plan;
 mod process;
 mod report;
 mod statements;
+mod versus;
 mod world;
 
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     books::{self, Books},
@@ -11,7 +11,7 @@ use crate::{
     plan::Plan,
     process::Waybill,
     report::{Cold, Counted, Idle, Latency, Report, per_second},
-    statements,
+    statements, versus,
     world::{Kind, World},
 };
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Report> {
     let view = statements::available(&world).await;
     let mut bench = Bench { plan, world, view, report: Report::default() };
     match bench.all().await {
-        Ok(()) => bench.report.complete = true,
+        Ok(()) => bench.report.complete = !plan.only_pairs,
         Err(error) if error.is::<Unbalanced>() => say("the run ends here, with the books as they are"),
         Err(error) => return Err(error),
     }
@@ -52,6 +52,9 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     async fn all(&mut self) -> Result<()> {
+        if self.plan.only_pairs {
+            return self.compare().await;
+        }
         say("waybill all, SES first");
         let mut process = Waybill::start(&self.world, "ses,sendgrid").await?;
         self.idle(&process).await?;
@@ -65,7 +68,7 @@ impl Bench<'_> {
         self.report.rss_mb = memory.most_mb();
         let orders = Load {
             kind: Kind::Order,
-            phase: "order",
+            phase: "order".to_owned(),
             events: self.plan.document_events,
             recipients: self.plan.recipients,
         };
@@ -77,7 +80,23 @@ impl Bench<'_> {
         self.report.rss_after_mb = process.rss_mb()?;
         self.report.log_complaints = process.complaints();
         drop(process);
-        self.sendgrid().await
+        self.sendgrid().await?;
+        self.compare().await
+    }
+
+    /// Beside the peer.
+    async fn compare(&mut self) -> Result<()> {
+        let Some(pairs) = self.plan.pairs else { return Ok(()) };
+        let mut books = Books::default();
+        let versus = versus::run(&self.world, self.plan.quick, pairs, &mut books).await;
+        self.close(&books)?;
+        let versus = versus?;
+        let table = self.world.folder.with_file_name("versus.md");
+        std::fs::write(&table, versus.to_markdown()).with_context(|| format!("writing {}", table.display()))?;
+        eprintln!("{}\n   (also in {})", versus.to_markdown(), table.display());
+        versus.missed().iter().for_each(|missed| say(&format!("missed goal: {missed}")));
+        self.report.versus = Some(versus);
+        Ok(())
     }
 
     /// The same load through the other adapter.
@@ -102,8 +121,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn notes(&self, phase: &'static str, events: usize, recipients: usize) -> Load {
-        Load { kind: Kind::Note, phase, events, recipients }
+    fn notes(&self, phase: &str, events: usize, recipients: usize) -> Load {
+        Load { kind: Kind::Note, phase: phase.to_owned(), events, recipients }
     }
 
     /// What a process costs that has nothing to do.
@@ -130,7 +149,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn warm_up(&mut self, process: &mut Waybill, phase: &'static str) -> Result<()> {
+    async fn warm_up(&mut self, process: &mut Waybill, phase: &str) -> Result<()> {
         self.world.forget();
         let load = self.notes(phase, self.plan.warm_up, self.plan.recipients);
         load::closed(&self.world, &load).await?;
@@ -167,7 +186,7 @@ impl Bench<'_> {
         let open = load::open(&self.world, &load, self.plan.rate).await?;
         let (books, _) = books::balance(&self.world, process, load.deliveries()).await?;
         self.close(&books)?;
-        let found = open.latencies(&self.world, load.phase);
+        let found = open.latencies(&self.world, &load.phase);
         ensure!(
             found.len() as u64 == load.deliveries(),
             "{} mails have a known post, not {}",
@@ -202,6 +221,6 @@ impl Bench<'_> {
     }
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     eprintln!("   {text}");
 }

@@ -25,6 +25,11 @@ pub(crate) struct Plan {
     pub(crate) latency: Duration,
     /// How long the process is left alone before its memory is read: a whole long poll (10 s), so that its requests are seen.
     pub(crate) idle: Duration,
+    /// Pairs of rounds beside the peer; `None`: without that part.
+    pub(crate) pairs: Option<usize>,
+    /// Nothing but that part.
+    pub(crate) only_pairs: bool,
+    pub(crate) quick: bool,
     /// The whole run, servers and build apart.
     pub(crate) limit: Duration,
 }
@@ -34,6 +39,9 @@ pub(crate) const POSTERS: usize = 16;
 /// Deliveries accepted and not yet sent that a closed loop keeps: more than the binary's worker has in flight, so that it never waits
 /// for the load, and few enough that the queue's depth is not what is measured.
 pub(crate) const BACKLOG: usize = 1_000;
+
+/// More than a pair of rounds takes on a busy machine, with each number of recipients.
+const PAIR_LIMIT: Duration = Duration::from_secs(240);
 
 impl Plan {
     fn quick() -> Self {
@@ -47,6 +55,9 @@ impl Plan {
             rate: 20,
             latency: Duration::from_secs(12),
             idle: Duration::from_secs(10),
+            pairs: None,
+            only_pairs: false,
+            quick: true,
             limit: Duration::from_secs(175),
         }
     }
@@ -59,23 +70,35 @@ impl Plan {
             other_recipients: vec![1, 100],
             latency: Duration::from_secs(60),
             idle: Duration::from_secs(20),
+            quick: false,
             limit: Duration::from_secs(900),
             ..Self::quick()
         }
     }
 
-    /// Reads `--quick` and `--rate N`.
+    /// Reads `--quick`, `--rate=N`, `--peer`, `--compare` and `--pairs=N`.
     pub(crate) fn from_words(words: impl Iterator<Item = String>) -> Result<Self> {
         let mut plan = Self::full();
-        let mut rate = None;
+        let (mut rate, mut pairs, mut peer, mut only_pairs) = (None, None, false, false);
         for word in words {
             match word.split_once('=') {
                 None if word == "--quick" => plan = Self::quick(),
+                None if word == "--peer" => peer = true,
+                None if word == "--compare" => (peer, only_pairs) = (true, true),
+                Some(("--pairs", number)) => pairs = Some(number.parse::<usize>()?.clamp(1, 50)),
                 Some(("--rate", number)) => rate = Some(number.parse::<u32>()?.clamp(1, 1_000)),
-                None | Some(_) => bail!("unknown argument {word:?}: --quick, --rate=EVENTS_PER_SECOND"),
+                None | Some(_) => {
+                    bail!("unknown argument {word:?}: --quick, --rate=EVENTS_PER_SECOND, --peer, --compare, --pairs=N")
+                }
             }
         }
         plan.rate = rate.unwrap_or(plan.rate);
+        plan.only_pairs = only_pairs;
+        if peer {
+            let pairs = pairs.unwrap_or(if plan.quick { 2 } else { 5 });
+            plan.pairs = Some(pairs);
+            plan.limit += PAIR_LIMIT * pairs as u32 + Duration::from_secs(180);
+        }
         Ok(plan)
     }
 }
@@ -94,6 +117,11 @@ mod tests {
         assert!(quick.events * quick.recipients >= 6_000);
         assert_eq!((quick.recipients, quick.rate), (10, 5));
         assert!(quick.limit < Duration::from_secs(180));
+        assert_eq!((quick.pairs, plan("--compare").unwrap().only_pairs), (None, true));
+        assert_eq!(
+            (plan("--peer").unwrap().pairs, plan("--quick --peer --pairs=3").unwrap().pairs),
+            (Some(5), Some(3))
+        );
     }
 
     #[test]

@@ -90,8 +90,7 @@ impl Waybill {
 
     /// CPU time so far, user and system, in seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("reading /proc")?;
-        ticks(&stat).map(|ticks| ticks / TICKS_PER_SECOND).context("no CPU time in /proc")
+        cpu_seconds(self.child.id())
     }
 
     /// Octets of log so far.
@@ -101,15 +100,7 @@ impl Waybill {
 
     /// Watches resident memory until the returned value is asked.
     pub(crate) fn watch_memory(&self) -> MemoryWatch {
-        let (pid, most) = (self.child.id(), Arc::new(AtomicU64::new(0)));
-        let seen = most.clone();
-        let task = tokio::spawn(async move {
-            while let Some(kib) = resident(pid) {
-                seen.fetch_max(kib, Ordering::Relaxed);
-                tokio::time::sleep(SAMPLE).await;
-            }
-        });
-        MemoryWatch { most, task }
+        watch_memory(vec![self.child.id()])
     }
 
     /// Lines of the log at WARN or ERROR: a quiet log is part of a good run.
@@ -133,11 +124,35 @@ pub(crate) struct MemoryWatch {
 }
 
 impl MemoryWatch {
+    /// The most that was seen so far, in MB.
+    pub(crate) fn so_far_mb(&self) -> f64 {
+        kib_to_mb(self.most.load(Ordering::Relaxed))
+    }
+
     /// The most that was seen, in MB.
     pub(crate) fn most_mb(self) -> f64 {
         self.task.abort();
         kib_to_mb(self.most.load(Ordering::Relaxed))
     }
+}
+
+/// Watches the resident memory of processes together, until one of them ends or the returned value is asked.
+pub(crate) fn watch_memory(pids: Vec<u32>) -> MemoryWatch {
+    let most = Arc::new(AtomicU64::new(0));
+    let seen = most.clone();
+    let task = tokio::spawn(async move {
+        while let Some(kib) = pids.iter().map(|pid| resident(*pid)).sum() {
+            seen.fetch_max(kib, Ordering::Relaxed);
+            tokio::time::sleep(SAMPLE).await;
+        }
+    });
+    MemoryWatch { most, task }
+}
+
+/// CPU time of a process so far, user and system, in seconds.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("reading /proc")?;
+    ticks(&stat).map(|ticks| ticks / TICKS_PER_SECOND).context("no CPU time in /proc")
 }
 
 fn resident(pid: u32) -> Option<u64> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     cost::{self, DocumentUse, Use},
     counters::Counters,
+    versus::Versus,
 };
 
 /// The promises per delivery, and of memory at rest.
@@ -148,6 +149,8 @@ pub(crate) struct Report {
     pub(crate) duplicates: u64,
     /// Lines of the logs at WARN or ERROR.
     pub(crate) log_complaints: usize,
+    /// Beside the peer, if it was asked for.
+    pub(crate) versus: Option<Versus>,
 }
 
 impl Report {
@@ -176,7 +179,7 @@ impl Report {
             .into_iter()
             .map(|budget| (budget.0.to_owned(), json!({"bound": budget.2, "kept": kept(&budget)})));
         let recipients = self.recipients.iter().map(|(count, counted)| (count.to_string(), counted.json()));
-        json!({
+        let mut all = json!({
             "complete": self.complete,
             "queue_requests": rounded(self.load.queue_requests, 4),
             "pg_round_trips": rounded(self.load.pg_round_trips, 4),
@@ -207,7 +210,12 @@ impl Report {
                 "with_document": cost::per_million(&self.with_document.used(self.document_size)),
             },
             "budgets": Value::Object(budgets.collect()),
-        })
+            "duplicates_known": self.duplicates,
+        });
+        if let (Some(all), Some(versus)) = (all.as_object_mut(), &self.versus) {
+            all.extend(versus.to_json());
+        }
+        all
     }
 }
 
@@ -217,7 +225,7 @@ fn kept(budget: &(&'static str, f64, f64, bool)) -> bool {
     if inclusive { value <= bound } else { value < bound }
 }
 
-fn rounded(value: f64, digits: i32) -> f64 {
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
 }

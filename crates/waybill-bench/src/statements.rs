@@ -7,10 +7,14 @@ use anyhow::Result;
 use crate::world::World;
 
 /// Calls of one statement during a phase.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) calls: u64,
     pub(crate) rows: u64,
+    /// Time in the server's executor, in milliseconds.
+    pub(crate) ms: f64,
+    /// Octets of write-ahead log.
+    pub(crate) wal: f64,
     /// Of the local queue, which stands for SQS: shown, and not counted.
     pub(crate) queue: bool,
     /// One line.
@@ -32,8 +36,8 @@ pub(crate) async fn forget(world: &World) -> Result<()> {
 
 /// The process's statements since [`forget`], most frequent first; our own are left out.
 pub(crate) async fn seen(world: &World) -> Result<Vec<Statement>> {
-    let rows: Vec<(i64, i64, String)> = sqlx::query_as(
-        "/* bench */ SELECT calls, rows, query FROM pg_stat_statements
+    let rows: Vec<(i64, i64, f64, f64, String)> = sqlx::query_as(
+        "/* bench */ SELECT calls, rows, total_exec_time, wal_bytes::float8, query FROM pg_stat_statements
          WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY calls DESC",
     )
     .fetch_all(world.store.pool())
@@ -42,12 +46,12 @@ pub(crate) async fn seen(world: &World) -> Result<Vec<Statement>> {
 }
 
 /// `None` for the bench's own.
-fn statement((calls, rows, text): (i64, i64, String)) -> Option<Statement> {
+fn statement((calls, rows, ms, wal, text): (i64, i64, f64, f64, String)) -> Option<Statement> {
     let mentions = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
     let queue = mentions(&["queue_messages", "pg_notify", "LISTEN"]);
     let ours = mentions(&["/* bench */", "pg_stat_statements"]);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!ours).then(|| Statement { calls: calls.unsigned_abs(), rows: rows.unsigned_abs(), queue, text })
+    (!ours).then(|| Statement { calls: calls.unsigned_abs(), rows: rows.unsigned_abs(), ms, wal, queue, text })
 }
 
 /// Round trips, those of the queue apart.
@@ -55,15 +59,16 @@ pub(crate) fn calls(statements: &[Statement]) -> u64 {
     statements.iter().filter(|statement| !statement.queue).map(|statement| statement.calls).sum()
 }
 
-/// A table for people: calls and rows per delivery.
+/// A table for people: calls, rows, time and log per delivery.
 pub(crate) fn table(statements: &[Statement], deliveries: u64) -> String {
     let per = |count: u64| count as f64 / deliveries.max(1) as f64;
     let line = |s: &Statement| {
         let queue = if s.queue { "queue" } else { "" };
-        format!("   {:>7.4} {:>7.3} {queue:5} {}", per(s.calls), per(s.rows), short(&s.text))
+        let (ms, wal) = (s.ms / deliveries.max(1) as f64, s.wal / deliveries.max(1) as f64);
+        format!("   {:>7.4} {:>7.3} {ms:>7.4} {wal:>6.0} {queue:5} {}", per(s.calls), per(s.rows), short(&s.text))
     };
     let lines: Vec<String> = statements.iter().filter(|s| per(s.calls) >= 0.001).map(line).collect();
-    format!("     calls    rows       per delivery, as PostgreSQL saw them\n{}", lines.join("\n"))
+    format!("     calls    rows      ms    wal       per delivery, as PostgreSQL saw them\n{}", lines.join("\n"))
 }
 
 fn short(text: &str) -> String {
@@ -75,7 +80,7 @@ mod tests {
     use super::*;
 
     fn seen(text: &str, calls: i64, rows: i64) -> Option<Statement> {
-        statement((calls, rows, text.to_owned()))
+        statement((calls, rows, 5.0, 500.0, text.to_owned()))
     }
 
     #[test]

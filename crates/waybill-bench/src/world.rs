@@ -32,6 +32,8 @@ pub(crate) struct World {
     /// Logs and documents of this run.
     pub(crate) folder: PathBuf,
     pub(crate) key: String,
+    /// Of a second tenant, with the same routes.
+    pub(crate) neighbour_key: String,
     pub(crate) api: SocketAddr,
     pub(crate) ops: SocketAddr,
     /// The queues of this run on SQS; `None`: the local queue.
@@ -68,29 +70,39 @@ pub(crate) enum Kind {
     Order,
 }
 
-fn variable(name: &str) -> Result<String> {
+pub(crate) fn variable(name: &str) -> Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set: run `cargo xtask bench`"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the bench is a process of its own and its ids decide nothing")]
-fn new_id() -> Uuid {
+pub(crate) fn new_id() -> Uuid {
     Uuid::now_v7()
 }
 
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
     listener.local_addr().context("reading a port")
 }
 
 impl World {
     pub(crate) async fn make() -> Result<World> {
-        let database_url = variable("DATABASE_URL")?;
+        let folder = PathBuf::from(variable("WAYBILL_BENCH_DIR")?).join(std::process::id().to_string());
+        World::with(variable("DATABASE_URL")?, variable("WAYBILL_BIN")?.into(), folder, Sqs::make().await?).await
+    }
+
+    /// Another one on the same servers, for another build: its own database, its own providers.
+    pub(crate) async fn beside(&self, name: &str, binary: PathBuf) -> Result<World> {
+        let database_url = self.new_database(name).await?;
+        World::with(database_url, binary, self.folder.join(name), None).await
+    }
+
+    async fn with(database_url: String, binary: PathBuf, folder: PathBuf, sqs: Option<Sqs>) -> Result<World> {
         let store =
             Store::connect(&database_url, 4, Duration::from_secs(10)).await.context("connecting to PostgreSQL")?;
         store.migrate().await.context("migrating")?;
-        let key = seed(&store).await.context("seeding the tenant")?;
+        let key = seed(&store, "bench").await.context("seeding the tenant")?;
+        let neighbour_key = seed(&store, "neighbour").await.context("seeding the second tenant")?;
         let (sink, sink_url) = start_sink().await?;
-        let folder = PathBuf::from(variable("WAYBILL_BENCH_DIR")?).join(std::process::id().to_string());
         std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(World {
             store,
@@ -98,17 +110,28 @@ impl World {
             sink_url,
             database_url,
             redis_url: variable("REDIS_URL")?,
-            binary: variable("WAYBILL_BIN")?.into(),
+            binary,
             folder,
             key,
+            neighbour_key,
             api: free_address()?,
             ops: free_address()?,
-            sqs: Sqs::make().await?,
+            sqs,
             http: reqwest::Client::builder()
                 .timeout(Duration::from_secs(20))
                 .build()
                 .context("making an HTTP client")?,
         })
+    }
+
+    /// An empty database on the same server; returns its address.
+    pub(crate) async fn new_database(&self, name: &str) -> Result<String> {
+        // The name is one of ours.
+        let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(self.store.pool()).await.with_context(|| format!("making database {name}"))?;
+        let (server, _) = self.database_url.rsplit_once('/').context("the database's address has no name")?;
+        let (_, options) = self.database_url.split_once('?').unwrap_or_default();
+        Ok(if options.is_empty() { format!("{server}/{name}") } else { format!("{server}/{name}?{options}") })
     }
 
     /// Forgets what the providers saw, between phases.
@@ -130,8 +153,8 @@ fn mail(subject: &str) -> MailTemplate {
 }
 
 /// A tenant with two routes; returns its API key.
-async fn seed(store: &Store) -> Result<String> {
-    let tenant = store.ensure_tenant(TenantId(new_id()), "bench", None).await?;
+async fn seed(store: &Store, name: &str) -> Result<String> {
+    let tenant = store.ensure_tenant(TenantId(new_id()), name, None).await?;
     let note = RouteSpec {
         channel: "email".into(),
         document: None,

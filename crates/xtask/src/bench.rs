@@ -9,21 +9,31 @@ use waybill_services::{DataDir, Postgres, PostgresOptions, Progress, Redis, Redi
 
 use crate::args::Args;
 use crate::aws::Aws;
+use crate::peer;
 use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
-bench [--quick] [--rate N] [--sqs]
+bench [--quick] [--rate N] [--sqs] [--peer] [--compare] [--pairs N] [--rival PATH]
                           builds the release, counts what a delivery costs (queue, PostgreSQL and Redis round trips, memory), measures
                           speed, and ends with one line of JSON; fails when a promise is broken (see docs/benchmarks.md)
-    --quick               under three minutes after the build
+    --quick               under three minutes after the build, without the peer
     --rate N              events per second of the latency phase
     --sqs                 with the queues on an emulator of SQS instead of PostgreSQL: the counts are those of the
-                          adapter, the speed is the emulator's";
+                          adapter, the speed is the emulator's
+    --peer                then the same load on a BullMQ service in turns with Waybill (bench/peers/bullmq, needs Node.js 20),
+                          and the machine's limits beside; part of every run that is not quick
+    --compare             nothing but that
+    --pairs N             rounds of each side, 5, or 2 when quick
+    --rival PATH          with the waybill at PATH, another build, in the peer's place";
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let quick = args.flag("--quick");
     let rate = args.value("--rate")?;
     let sqs = args.flag("--sqs");
+    let pairs = args.value("--pairs")?;
+    let rival = args.value("--rival")?;
+    let compare = args.flag("--compare");
+    let peer = args.flag("--peer") || compare || pairs.is_some() || rival.is_some() || !(quick || sqs);
     args.finish()?;
     let watch = Stopwatch::start();
     watch.heading("the release build");
@@ -32,6 +42,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         .status()
         .context("running cargo build")?;
     ensure!(built.success(), "the release build failed");
+    let node = if peer && rival.is_none() { peer::install(&watch)? } else { None };
     watch.heading("PostgreSQL and Redis");
     let folder = workspace::target().join("services");
     let postgres = start_postgres(&folder)?;
@@ -41,7 +52,18 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let binaries = workspace::target().join("release");
     let mut driver = Command::new(binaries.join("waybill-bench"));
     driver.args(quick.then_some("--quick")).args(rate.map(|rate| format!("--rate={rate}")));
+    driver.args(compare.then_some("--compare"));
+    driver.args(peer.then_some("--peer")).args(pairs.map(|pairs| format!("--pairs={pairs}")));
     driver.env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
+    // Whose CPU is shown beside.
+    driver.env("WAYBILL_BENCH_POSTGRES_PID", postgres.pid().to_string());
+    driver.env("WAYBILL_BENCH_REDIS_PID", redis.pid().to_string());
+    if let Some(peer) = node {
+        driver.env("WAYBILL_BENCH_PEER", peer.folder).env("WAYBILL_BENCH_NODE", peer.node);
+    }
+    if let Some(rival) = rival {
+        driver.env("WAYBILL_BENCH_RIVAL", std::path::absolute(rival)?);
+    }
     driver.env("WAYBILL_BIN", binaries.join("waybill")).env("WAYBILL_BENCH_DIR", workspace::target().join("bench"));
     if let Some(aws) = &aws {
         aws.apply(&mut driver);

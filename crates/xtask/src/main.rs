@@ -18,6 +18,7 @@ mod crash;
 mod infra;
 mod lambda;
 mod model;
+mod peer;
 mod scale;
 mod services;
 mod sqlx_prepare;
