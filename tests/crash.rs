@@ -42,6 +42,8 @@ row!(/// After the claim, before the provider has it: reconciled, then sent.
     row_04_after_the_claim_before_the_provider_call, after_claim_before_call);
 row!(/// After acceptance, before recording: the provider's event settles it without a second mail.
     row_05_after_acceptance_before_recording, after_acceptance_before_recording);
+row!(/// The same at Resend, without any event: its idempotency key settles it without a second mail.
+    row_05_after_acceptance_before_recording_at_resend, after_acceptance_at_resend);
 row!(/// After recording, before delete: redelivery sees SENT.
     row_06_after_recording_before_delete, after_recording_before_delete);
 row!(/// Redis flushed: the claim still refuses the second sender.
@@ -137,6 +139,27 @@ async fn after_acceptance_before_recording() {
     world.sink.set_faults(Vec::new());
     let _again = world.start("all").await;
     world.all_sent_once(&[job]).await;
+    world.close().await;
+}
+
+async fn after_acceptance_at_resend() {
+    let world = World::with(&[("WAYBILL_PROVIDERS", "resend,sendgrid"), ("WAYBILL_RESEND_TIMEOUT_MS", "500")]).await;
+    world.sink.set_events_target(None);
+    let mut process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Resend, FaultKind::TimeoutAfterAccept)]);
+    let job = world.accept(&world.note("e1", "s1", RECIPIENTS)).await;
+    let started = Instant::now();
+    while world.sink.accepted() == 0 {
+        assert!(started.elapsed() < Duration::from_secs(20), "nothing was accepted");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    process.kill();
+    world.sink.set_faults(Vec::new());
+    let accepted = world.sink.accepted();
+    let _again = world.start("all").await;
+    world.all_sent_once(&[job]).await;
+    assert!(world.sink.requests("resend") >= RECIPIENTS as u64 + accepted, "it was asked again");
+    assert_eq!(world.sink.requests("sendgrid"), 0, "nobody else was asked");
     world.close().await;
 }
 

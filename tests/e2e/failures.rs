@@ -152,3 +152,49 @@ async fn a_cancelled_job_sends_nothing_more_and_a_retried_one_sends_what_was_dea
     assert_eq!(world.sink.accepted(), 2);
     world.close().await;
 }
+
+/// The first provider refuses everything; the second one delivers, and its events arrive.
+async fn falls_back_to(second: Provider, name: &str) {
+    let order = format!("ses,{name}");
+    let world = World::with(&[("WAYBILL_PROVIDERS", &order), ("WAYBILL_RESEND_TIMEOUT_MS", "500")]).await;
+    let _process = world.start("all").await;
+    world.sink.set_faults(vec![Fault::new(Provider::Ses, FaultKind::Throttle)]);
+    let job = world.accept(&world.order("e1")).await;
+    world.all_sent_once(std::slice::from_ref(&job)).await;
+    let mails = world.sink.mails();
+    assert!(!mails.is_empty() && mails.iter().all(|mail| mail.provider == second), "{mails:?}");
+    assert!(mails.iter().all(|mail| mail.attachments[0].content.starts_with(b"%PDF-")));
+    world.until("delivered", "SELECT count(*) FROM deliveries WHERE state <> 'DELIVERED'", |open| open == 0).await;
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mail_that_ses_does_not_take_arrives_through_resend_and_its_signed_events_are_heard() {
+    falls_back_to(Provider::Resend, "resend").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_resend_that_got_lost_is_settled_by_the_key_without_a_second_mail() {
+    // With a window (its events are wired, and none comes) and without one.
+    for wired in ["true", "false"] {
+        let env = [
+            ("WAYBILL_PROVIDERS", "resend,sendgrid"),
+            ("WAYBILL_RESEND_TIMEOUT_MS", "500"),
+            ("WAYBILL_RESEND_EVENTS_WIRED", wired),
+        ];
+        let world = World::with(&env).await;
+        world.sink.set_events_target(None);
+        let _process = world.start("all").await;
+        world.sink.set_faults(vec![Fault::new(Provider::Resend, FaultKind::TimeoutAfterAccept).times(3)]);
+        let job = world.accept(&world.order("e1")).await;
+        world.all_sent_once(std::slice::from_ref(&job)).await;
+        assert_eq!((world.sink.requests("resend"), world.sink.requests("sendgrid")), (6, 0), "wired: {wired}");
+        let sent = world.job(&job).await;
+        let ids: Vec<_> = world.sink.mails().into_iter().map(|mail| mail.message_id).collect();
+        for delivery in sent["deliveries"]["data"].as_array().expect("deliveries") {
+            let id = delivery["provider_message_id"].as_str().expect("an id").to_owned();
+            assert!(ids.contains(&id), "the id of the one mail: {delivery:#}");
+        }
+        world.close().await;
+    }
+}

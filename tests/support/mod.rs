@@ -28,17 +28,21 @@ use waybill_core::{
     route::RouteSpec,
 };
 use waybill_crypto::ApiKey;
-use waybill_sink::{EventsTarget, Sink, SinkConfig};
+use waybill_sink::{EventsTarget, Provider, Sink, SinkConfig};
 use waybill_store::{NewApiKey, Store};
 use waybill_testkit::db::TestDb;
 
 /// Password of the sink's provider events.
 const INBOUND: &str = "inbound-secret-of-the-tests";
 
+/// What the sink signs Resend's events with.
+const WEBHOOK_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+
 /// Short times, so that a test sees a claim expire; the inequalities of the protocol hold as in production.
-const TIMES: [(&str, &str); 19] = [
+const TIMES: [(&str, &str); 21] = [
     ("WAYBILL_SES_TIMEOUT_MS", "1000"),
     ("WAYBILL_SENDGRID_TIMEOUT_MS", "1000"),
+    ("WAYBILL_RESEND_TIMEOUT_MS", "1000"),
     ("WAYBILL_CLAIM_MARGIN_MS", "200"),
     ("WAYBILL_HANDLER_TIMEOUT_MS", "2300"),
     ("WAYBILL_CLAIM_TTL_MS", "2600"),
@@ -56,6 +60,7 @@ const TIMES: [(&str, &str); 19] = [
     ("WAYBILL_DATABASE_CONNECTIONS", "8"),
     ("WAYBILL_SES_EVENTS_WIRED", "true"),
     ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
+    ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
 ];
 
 /// One test's world.
@@ -194,6 +199,9 @@ impl World {
             ("AWS_REGION", "eu-central-1"),
             ("WAYBILL_SENDGRID_BASE_URL", &sink_url),
             ("WAYBILL_SENDGRID_API_KEY", "SG.test"),
+            ("WAYBILL_RESEND_BASE_URL", &sink_url),
+            ("WAYBILL_RESEND_API_KEY", "re_test"),
+            ("WAYBILL_RESEND_WEBHOOK_SECRET", WEBHOOK_SECRET),
             ("WAYBILL_INBOUND_SECRET", INBOUND),
             ("WAYBILL_DATA_DIR", &data.to_string_lossy()),
             ("RUST_LOG", "info"),
@@ -414,7 +422,10 @@ async fn start_sink(api: SocketAddr) -> (Sink, String, CancellationToken) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     let inbound = |provider: &str| format!("http://sink:{INBOUND}@{api}/inbound/{provider}/default");
-    let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid"))).expect("a loopback address");
+    let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid")))
+        .and_then(|events| events.with(Provider::Resend, Some(&inbound("resend"))))
+        .and_then(|events| events.signed_for_resend(WEBHOOK_SECRET))
+        .expect("a loopback address and a secret");
     let sink = Sink::new(SinkConfig { events: Some(events), ..SinkConfig::default() });
     let stop = CancellationToken::new();
     tokio::spawn(sink.clone().serve(listener, stop.clone()));

@@ -1,4 +1,5 @@
-//! `POST /inbound/{provider}/{account}`: what providers tell us, behind a shared secret (HTTP Basic).
+//! `POST /inbound/{provider}/{account}`: what providers tell us, behind their signature where its key is configured, else behind a shared
+//! secret (HTTP Basic).
 //!
 //! The body is passed on as bytes: it is the provider adapter that reads it, and foreign texts in it (U+0000, lone surrogates) are its
 //! business. The limits are those of every other route.
@@ -6,11 +7,12 @@
 use crate::{
     body,
     problem::{Code, Problem, ProblemBody},
-    service::{FeedbackAnswer, InboundSecret},
+    service::{FeedbackAnswer, InboundGuard, InboundSecret, InboundSignature},
     state::ApiState,
 };
 use axum::{
     Json,
+    body::Bytes,
     extract::{Path, Request, State},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -29,7 +31,7 @@ pub struct Recorded {
 /// Take a provider's events.
 #[utoipa::path(post, path = "/inbound/{provider}/{account}", tag = "inbound", security(("inbound_secret" = [])),
     params(
-        ("provider" = String, Path, description = "ses, sendgrid, resend, postmark or twilio"),
+        ("provider" = String, Path, description = "A configured provider: ses, sendgrid, resend, …"),
         ("account" = String, Path, description = "The configured account's name")),
     request_body(content = serde_json::Value, description = "As the provider sends it"),
     responses(
@@ -44,18 +46,41 @@ pub(crate) async fn create_inbound(
     request: Request,
 ) -> Result<Json<Recorded>, Problem> {
     let Path((provider, account)) = path.map_err(|_| Problem::parameter("account", "not readable UTF-8"))?;
-    let secret = api.service.inbound_secret(&provider, &account);
-    if !is_allowed(request.headers(), secret.as_ref()) {
-        return Err(Problem::unauthorized(
-            "Basic realm=\"waybill inbound\"",
-            "this needs HTTP Basic with the secret configured for this provider account",
-        ));
-    }
-    let body = body::read(request, &api.config).await?;
+    let body = match api.service.inbound_guard(&provider, &account) {
+        Some(InboundGuard::Signature(signature)) => signed_body(&api, &*signature, request).await?,
+        Some(InboundGuard::Secret(secret)) => behind_secret(&api, Some(&secret), request).await?,
+        None => behind_secret(&api, None, request).await?,
+    };
     match api.service.feedback(&provider, &account, body).await? {
         FeedbackAnswer::Recorded { events } => Ok(Json(Recorded { events })),
         FeedbackAnswer::Unreadable { detail } => Err(Problem::new(Code::InvalidBody, detail)),
     }
+}
+
+/// The secret is checked before a byte of the body is read.
+async fn behind_secret(api: &ApiState, secret: Option<&InboundSecret>, request: Request) -> Result<Bytes, Problem> {
+    if !is_allowed(request.headers(), secret) {
+        return Err(refused());
+    }
+    body::read(request, &api.config).await
+}
+
+/// The signature is over the body, so that has to be read first: within the limits of every body, and only if the headers may be right.
+async fn signed_body(api: &ApiState, signature: &dyn InboundSignature, request: Request) -> Result<Bytes, Problem> {
+    let headers = request.headers().clone();
+    if !signature.may_pass(&headers) {
+        return Err(refused());
+    }
+    let body = body::read(request, &api.config).await?;
+    if signature.passes(&headers, &body) { Ok(body) } else { Err(refused()) }
+}
+
+/// The same words whatever is missing: they don't tell which accounts there are, nor how they are guarded.
+fn refused() -> Problem {
+    Problem::unauthorized(
+        "Basic realm=\"waybill inbound\"",
+        "this needs HTTP Basic with the secret configured for this provider account, or the provider's signature where that is configured",
+    )
 }
 
 /// Compares digests, so that neither length nor content of the secret shows in the time; an account that doesn't exist takes the same way.

@@ -4,8 +4,9 @@ use crate::views::{CancelSummary, JobDetail, JobSummary, Page, RetrySummary};
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use hyper::HeaderMap;
 use serde::Serialize;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use utoipa::ToSchema;
 use waybill_core::{
     address::EmailAddress,
@@ -93,6 +94,24 @@ impl std::fmt::Debug for InboundSecret {
     }
 }
 
+/// What a call to `/inbound` of one provider account has to show.
+#[derive(Debug, Clone)]
+pub enum InboundGuard {
+    /// HTTP Basic with this password.
+    Secret(InboundSecret),
+    /// The provider's own signature.
+    Signature(Arc<dyn InboundSignature>),
+}
+
+/// A provider's signature over its calls, with the key of one account.
+pub trait InboundSignature: std::fmt::Debug + Send + Sync {
+    /// Whether the headers alone may be those of a signed call. Asked before a byte of the body is read.
+    fn may_pass(&self, headers: &HeaderMap) -> bool;
+
+    /// `body` as it was received.
+    fn passes(&self, headers: &HeaderMap, body: &[u8]) -> bool;
+}
+
 /// One dependency, as readiness sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Check {
@@ -153,11 +172,11 @@ pub trait Service: Send + Sync + 'static {
     /// Stops what was not handed to a provider yet.
     async fn cancel_job(&self, tenant: TenantId, job: JobId) -> Result<Option<CancelSummary>, ServiceError>;
 
-    /// Records a provider's events. The caller was checked against [`Service::inbound_secret`].
+    /// Records a provider's events. The caller was checked against [`Service::inbound_guard`].
     async fn feedback(&self, provider: &str, account: &str, body: Bytes) -> Result<FeedbackAnswer, ServiceError>;
 
     /// `None`: this account takes no calls.
-    fn inbound_secret(&self, provider: &str, account: &str) -> Option<InboundSecret>;
+    fn inbound_guard(&self, provider: &str, account: &str) -> Option<InboundGuard>;
 
     /// Asks the dependencies. Callers put their own deadline around it.
     async fn ready(&self) -> Readiness;

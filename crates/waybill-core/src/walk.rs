@@ -2,6 +2,10 @@
 //!
 //! A pass may be cut in pieces: an unknown outcome under `reconcile` parks the delivery in UNKNOWN and the pass goes on behind that
 //! provider when no event settled it. An attempt (what `max_attempts` counts) is a whole pass, so the position is kept with the delivery.
+//!
+//! A provider with an idempotency key is asked a second time before the next one, with the same key and the same bytes: if it has the
+//! mail it says so, and sends nothing. That second call is a step of its own, so that it is made at most once in a pass, whoever goes on
+//! with it.
 
 use crate::{
     outcome::{OnUnknown, Outcome},
@@ -10,12 +14,58 @@ use crate::{
 };
 use std::time::Duration;
 
+/// The calls that a pass may make, in their order. A pass's position counts these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steps(Vec<Step>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    /// Index in the provider list.
+    provider: usize,
+    /// The second call with the same key; passed over unless the first one's outcome was unknown.
+    repeat: bool,
+}
+
+impl Steps {
+    /// `keys`: per provider, how long it remembers an idempotency key ([`crate::ports::Provider::idempotent`]). `window` is the wait that
+    /// may lie between a call and its repeat; a key that doesn't outlive it would only send once more.
+    pub fn of(keys: impl IntoIterator<Item = Option<Duration>>, window: Duration) -> Self {
+        let mut steps = Vec::new();
+        for (provider, key) in keys.into_iter().enumerate() {
+            steps.push(Step { provider, repeat: false });
+            if key.is_some_and(|life| life > window) {
+                steps.push(Step { provider, repeat: true });
+            }
+        }
+        Self(steps)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn is_repeat(&self, position: usize) -> bool {
+        self.0.get(position).is_some_and(|step| step.repeat)
+    }
+}
+
+/// That many providers, none of which knows an idempotency key.
+impl From<usize> for Steps {
+    fn from(providers: usize) -> Self {
+        Self::of(std::iter::repeat_n(None, providers), Duration::ZERO)
+    }
+}
+
 /// Where a pass stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pass {
-    /// Index of the next provider to call.
+    /// Index of the next step.
     position: usize,
-    providers: usize,
+    steps: Steps,
     seen: Seen,
     longest_retry_after: Duration,
 }
@@ -32,7 +82,7 @@ struct Seen {
 /// What follows a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Call the provider at this index.
+    /// Call the provider at this index of the list.
     Call(usize),
     /// The pass is over.
     End(Verdict),
@@ -43,7 +93,7 @@ pub enum Next {
 pub enum Verdict {
     /// SENT.
     Sent { provider: usize, provider_message_id: String },
-    /// UNKNOWN; the pass goes on at `position` when nothing settles it (never by itself under `hold`).
+    /// UNKNOWN; the pass goes on at the step `position` when nothing settles it (never by itself under `hold`).
     Unknown { provider: usize, position: usize, hold: bool },
     /// RETRYING without an attempt burnt: every provider is unusable, or the claim did not last.
     Hold { delay: Duration, why: HoldReason },
@@ -63,19 +113,23 @@ pub enum HoldReason {
 }
 
 impl Pass {
-    /// Starts (or goes on with) a pass at `position` of `providers`.
-    pub fn resume(position: usize, providers: usize) -> Self {
+    /// Starts (or goes on with) a pass at `position` of `steps`.
+    pub fn resume(position: usize, steps: impl Into<Steps>) -> Self {
         // A pass that was cut had an unknown outcome before the cut.
         let seen = Seen { unknown: position > 0, temporary: position > 0, ..Seen::default() };
-        Self { position, providers, seen, longest_retry_after: Duration::ZERO }
+        Self { position, steps: steps.into(), seen, longest_retry_after: Duration::ZERO }
+    }
+
+    /// Index of the next step: where somebody else would have to go on.
+    pub fn position(&self) -> usize {
+        self.position
     }
 
     /// What to do first. `attempts_done` are whole passes before this one; `jitter` is uniform in `[0, 1)`.
     pub fn start(&self, policy: &RetryPolicy, attempts_done: u32, jitter: f64) -> Next {
-        if self.position < self.providers {
-            Next::Call(self.position)
-        } else {
-            Next::End(self.exhausted(policy, attempts_done, jitter))
+        match self.steps.0.get(self.position) {
+            Some(step) => Next::Call(step.provider),
+            None => Next::End(self.exhausted(policy, attempts_done, jitter)),
         }
     }
 
@@ -88,7 +142,14 @@ impl Pass {
         attempts_done: u32,
         jitter: f64,
     ) -> Next {
-        let provider = self.position;
+        // Beyond the last step nobody was called, and there is no outcome to take.
+        let Some(provider) = self.steps.0.get(self.position).map(|step| step.provider) else {
+            return self.start(policy, attempts_done, jitter);
+        };
+        let mut next = self.position + 1;
+        if !matches!(outcome, Outcome::Unknown { .. }) && self.steps.is_repeat(next) {
+            next += 1;
+        }
         match outcome {
             Outcome::Accepted { provider_message_id } => {
                 return Next::End(Verdict::Sent { provider, provider_message_id: provider_message_id.clone() });
@@ -109,15 +170,15 @@ impl Pass {
                 match on_unknown {
                     OnUnknown::Failover => {}
                     OnUnknown::Reconcile => {
-                        return Next::End(Verdict::Unknown { provider, position: provider + 1, hold: false });
+                        return Next::End(Verdict::Unknown { provider, position: next, hold: false });
                     }
                     OnUnknown::Hold => {
-                        return Next::End(Verdict::Unknown { provider, position: provider + 1, hold: true });
+                        return Next::End(Verdict::Unknown { provider, position: next, hold: true });
                     }
                 }
             }
         }
-        self.position += 1;
+        self.position = next;
         self.start(policy, attempts_done, jitter)
     }
 
@@ -161,7 +222,22 @@ mod tests {
 
     /// Runs a pass over scripted outcomes and says which providers were called.
     fn run(position: usize, attempts_done: u32, on_unknown: OnUnknown, script: &[Outcome]) -> (Vec<usize>, Verdict) {
-        let mut pass = Pass::resume(position, 2);
+        run_steps(Pass::resume(position, 2), attempts_done, on_unknown, script)
+    }
+
+    /// The same over three providers, the one in the middle with an idempotency key: steps 1 and 2 are its calls.
+    fn run_with_key(position: usize, on_unknown: OnUnknown, script: &[Outcome]) -> (Vec<usize>, Verdict) {
+        let keys = [None, Some(Duration::from_secs(86_400)), None];
+        let pass = Pass::resume(position, Steps::of(keys, Duration::from_secs(15)));
+        run_steps(pass, 0, on_unknown, script)
+    }
+
+    fn run_steps(
+        mut pass: Pass,
+        attempts_done: u32,
+        on_unknown: OnUnknown,
+        script: &[Outcome],
+    ) -> (Vec<usize>, Verdict) {
         let mut called = Vec::new();
         let mut next = pass.start(&policy(), attempts_done, 1.0);
         loop {
@@ -224,6 +300,47 @@ mod tests {
             run(2, 2, OnUnknown::Reconcile, &[]).1,
             Verdict::Failed { reason: Reason::ProvidersExhausted, dead_letter: true }
         );
+    }
+
+    #[test]
+    fn a_provider_with_an_idempotency_key_is_asked_again_before_the_next_one() {
+        let unknown = || Outcome::Unknown { detail: d() };
+        let down = || Outcome::Unavailable { detail: d() };
+        // Failover: at once, and it says that it has the mail.
+        let sent = Verdict::Sent { provider: 1, provider_message_id: "m".into() };
+        assert_eq!(run_with_key(0, OnUnknown::Failover, &[down(), unknown(), id()]), (vec![0, 1, 1], sent.clone()));
+        // Reconcile: after the window.
+        let (called, verdict) = run_with_key(0, OnUnknown::Reconcile, &[down(), unknown()]);
+        assert_eq!((called, verdict), (vec![0, 1], Verdict::Unknown { provider: 1, position: 2, hold: false }));
+        assert_eq!(run_with_key(2, OnUnknown::Reconcile, &[id()]), (vec![1], sent.clone()));
+        // Hold: when a person says so, the key still answers first.
+        let (_, verdict) = run_with_key(1, OnUnknown::Hold, &[unknown()]);
+        assert_eq!(verdict, Verdict::Unknown { provider: 1, position: 2, hold: true });
+    }
+
+    #[test]
+    fn it_is_asked_again_once_and_only_after_an_unknown_outcome() {
+        let unknown = || Outcome::Unknown { detail: d() };
+        let down = || Outcome::Unavailable { detail: d() };
+        let last = Verdict::Sent { provider: 2, provider_message_id: "m".into() };
+        // Still unknown after the repeat: the next provider, by the policy.
+        assert_eq!(run_with_key(1, OnUnknown::Failover, &[unknown(), unknown(), id()]), (vec![1, 1, 2], last.clone()));
+        let (called, verdict) = run_with_key(2, OnUnknown::Reconcile, &[unknown()]);
+        assert_eq!((called, verdict), (vec![1], Verdict::Unknown { provider: 1, position: 3, hold: false }));
+        // A certain refusal leaves nothing to ask for, first or second time.
+        assert_eq!(run_with_key(1, OnUnknown::Failover, &[down(), id()]), (vec![1, 2], last.clone()));
+        assert_eq!(run_with_key(2, OnUnknown::Failover, &[down(), id()]), (vec![1, 2], last));
+        // Others have no second step.
+        let (called, verdict) = run_with_key(0, OnUnknown::Reconcile, &[unknown()]);
+        assert_eq!((called, verdict), (vec![0], Verdict::Unknown { provider: 0, position: 1, hold: false }));
+    }
+
+    #[test]
+    fn a_key_that_is_forgotten_before_the_window_ends_is_not_relied_on() {
+        let window = Duration::from_secs(15);
+        let steps = |life: u64| Steps::of([Some(Duration::from_secs(life)), None], window);
+        assert_eq!((steps(16).len(), steps(15).len()), (3, 2));
+        assert_eq!(steps(15), Steps::from(2));
     }
 
     #[test]

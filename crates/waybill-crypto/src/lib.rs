@@ -4,7 +4,7 @@
 //! - [`ApiKey`]: a key's text (`wb_live_…`, `wb_test_…`) from 256 random bits, with a checksum that tells a typing error or a random
 //!   text from a key without asking the database, and its [`hash`], the only form that is ever stored;
 //! - [`Secret`]: a text that does not print itself; every password or token in a configuration struct has this type;
-//! - [`constant_time_eq`], [`sha256`] and [`random_bytes`].
+//! - [`constant_time_eq`], [`sha256`], [`hmac_sha256`] and [`random_bytes`].
 //!
 //! What it refuses: a key whose prefix, length, alphabet or checksum is wrong; a random number generator that can be seeded.
 //!
@@ -19,10 +19,12 @@
 
 mod api_key;
 mod compare;
+mod hmac;
 mod random;
 mod secret;
 
 pub use api_key::{ApiKey, KeyError, hash};
 pub use compare::{constant_time_eq, sha256};
+pub use hmac::hmac_sha256;
 pub use random::{RandomError, random_bytes};
 pub use secret::Secret;

@@ -8,6 +8,7 @@ use waybill_core::{
     event::EventLimits,
     policy::{RetryPolicy, Timings},
     ports::{Lock, ObjectStore, Provider, Queue, Renderer},
+    walk::Steps,
 };
 use waybill_store::Store;
 
@@ -76,6 +77,13 @@ pub struct Context {
     pub settings: Settings,
     /// Rung when the router has decided on documents, so that rendering in the same process starts at once.
     pub documents_bell: tokio::sync::Notify,
+}
+
+impl Context {
+    /// The steps of a pass over its providers.
+    pub fn steps(&self) -> Steps {
+        Steps::of(self.providers.iter().map(|p| p.idempotent()), self.settings.timings.reconcile_window)
+    }
 }
 
 /// Two ways to stop. Soft: take nothing new, finish what was begun. Hard: the time for that is over.

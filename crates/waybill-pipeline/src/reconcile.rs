@@ -100,13 +100,14 @@ fn resolve(context: &Context, unknown: &DueUnknown) -> ResolveUnknown {
     ResolveUnknown { delivery: unknown.delivery, version: unknown.version, to }
 }
 
-/// The same pass goes on behind the silent provider; behind the last one it is over and counts as an attempt.
+/// The same pass goes on with its next step: behind the silent provider, or at it once more where it has an idempotency key. Behind the last
+/// step it is over and counts as an attempt.
 fn go_on(context: &Context, unknown: &DueUnknown) -> Recorded {
     let detail =
         "nobody could know whether the last provider accepted it, and no event came within the window".to_owned();
-    let pass = Pass::resume(unknown.position, context.providers.len());
+    let pass = Pass::resume(unknown.position, context.steps());
     match pass.start(&context.settings.retry, unknown.attempts, context.chance.unit()) {
-        Next::Call(position) => Recorded::Hold { delay: Duration::ZERO, position, detail },
+        Next::Call(_) => Recorded::Hold { delay: Duration::ZERO, position: pass.position(), detail },
         Next::End(Verdict::Failed { reason, dead_letter }) => {
             Recorded::Failed { reason, dead_letter, attempts: unknown.attempts + 1, detail }
         }

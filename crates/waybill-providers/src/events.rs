@@ -1,4 +1,4 @@
-//! What provider events have in common: errors, the check of who posts them, ids made from content.
+//! What provider events have in common: errors, the checks of who posts them, ids made from content.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use waybill_crypto::{Secret, constant_time_eq, sha256};
@@ -12,11 +12,40 @@ pub enum EventError {
     Shape { expected: &'static str },
 }
 
+/// Looks up one header of a call, by its name in lower case.
+pub type Headers<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
+
+/// Why a call is not taken for the provider's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    #[error("the header {name} is missing or unreadable")]
+    Header { name: &'static str },
+    #[error("its time is too far from ours")]
+    Time,
+    #[error("no signature in it fits")]
+    Mismatch,
+}
+
+/// A provider's own signature over the bytes of its calls.
+pub trait EventSignature: std::fmt::Debug + Send + Sync {
+    /// What can be said before a byte of the body is read. `now` in Unix seconds.
+    ///
+    /// # Errors
+    /// The call can't be the provider's, or is too old.
+    fn check_headers(&self, headers: Headers<'_>, now: i64) -> Result<(), SignatureError>;
+
+    /// `body` as it was received: nothing is parsed or trimmed before.
+    ///
+    /// # Errors
+    /// The call is not the provider's, or is too old.
+    fn verify(&self, headers: Headers<'_>, body: &[u8], now: i64) -> Result<(), SignatureError>;
+}
+
 /// Whether an `Authorization` header carries the `user:password` that was given to the provider together with our address (HTTP Basic,
 /// RFC 7617). Compares in constant time; an expected value that is empty is met by nothing.
 ///
-/// This is the check for now. It proves that the caller knows the secret, not that the body is the provider's: signatures (SNS,
-/// SendGrid's ECDSA) over the received bytes are a later issue and come *before* parsing.
+/// It proves that the caller knows the secret, not that the body is the provider's: that is what [`EventSignature`]s do, where the
+/// provider signs and we can verify (those of SNS and SendGrid are planned).
 pub fn verify_basic(authorization: Option<&str>, expected: &Secret) -> bool {
     if expected.is_empty() {
         return false;

@@ -1,8 +1,8 @@
 //! Mail providers: one folder each, from a composed mail to exactly one [`Outcome`](waybill_core::outcome::Outcome), and from the
 //! provider's events to [`FeedbackEvent`](waybill_core::ports::FeedbackEvent)s.
 //!
-//! What it does: [`ses`] and [`sendgrid`] send one mail per call over their HTTP APIs, tag it with our ids (and nothing else), and
-//! classify every answer, error and silence. [`registry`] lists them for whoever configures or receives.
+//! What it does: [`ses`], [`sendgrid`] and [`resend`] send one mail per call over their HTTP APIs, tag it with our ids (and nothing
+//! else), and classify every answer, error and silence. [`registry`] lists them for whoever configures or receives.
 //!
 //! What it refuses: retrying (the delivery state machine is the only one that retries), following redirects, mails that are larger
 //! than the provider takes or addressed to what it can't carry (both without a call), and keeping an address in any detail.
@@ -14,30 +14,37 @@
 //! - nothing that a provider says fails a batch of events, and nothing it says reaches a row or a log unfiltered.
 //!
 //! To add a provider: a folder with `mod.rs` (send), `classify.rs`, `request.rs`, `events.rs`, `config.rs`; one line in
-//! [`registry::PROVIDERS`]; one line in `tests/contract.rs`. Display names, sizes and details are shared (`mailbox`, [`encoded_size`],
-//! `detail`).
+//! [`registry::PROVIDERS`]; one line in `tests/contract.rs`. Clients, display names, sizes and details are shared (`http`, `mailbox`,
+//! [`encoded_size`], `detail`).
 //!
-//! Events are verified by HTTP Basic for now ([`events::verify_basic`]); the providers' signatures are a later issue.
+//! Events are verified by their provider's signature where its secret is known ([`events::EventSignature`]: Resend), else by HTTP Basic
+//! ([`events::verify_basic`]).
 //!
-//! TLS: both clients use rustls with aws-lc-rs. Each picks it by itself, so nothing panics when another crate compiles *ring* in, too;
+//! TLS: all clients use rustls with aws-lc-rs. Each picks it by itself, so nothing panics when another crate compiles *ring* in, too;
 //! a process that uses rustls directly should still call `rustls::crypto::aws_lc_rs::default_provider().install_default()` first
 //! thing in `main`, because rustls itself does not choose between two.
 
 mod detail;
+mod encode;
 pub mod events;
+mod http;
 mod mailbox;
 pub mod registry;
+pub mod resend;
 pub mod sendgrid;
 pub mod ses;
 mod settings;
 mod size;
+mod svix;
 #[cfg(test)]
 mod test_mail;
 #[cfg(test)]
 mod test_server;
 
-pub use events::{EventError, verify_basic};
+pub use events::{EventError, EventSignature, verify_basic};
+pub use resend::{ResendConfig, ResendProvider};
 pub use sendgrid::{SendGridConfig, SendGridProvider};
 pub use ses::{SesConfig, SesCredentials, SesProvider};
 pub use settings::{Build, SettingError, Settings, SetupError};
 pub use size::encoded_size;
+pub use svix::Svix;

@@ -48,6 +48,15 @@ pub(crate) fn mailbox(name: &str, address: &str) -> String {
     }
 }
 
+/// The same for a JSON field that holds a whole mailbox, where the provider encodes: the name as it is, in quotes.
+pub(crate) fn plain_mailbox(name: &str, address: &str) -> String {
+    let name = one_line(name);
+    if name.is_empty() {
+        return address.to_owned();
+    }
+    format!("\"{}\" <{address}>", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// RFC 2047 words, cut between characters and joined by a space, which a reader drops.
 fn encoded_words(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
@@ -98,6 +107,18 @@ mod tests {
             assert!(mailbox.is_ascii(), "{mailbox}");
             let expected = (Some(name.to_owned()), Some("ana@example.test".to_owned()));
             assert_eq!(read(&mailbox), [expected], "{mailbox}");
+        }
+    }
+
+    #[test]
+    fn ses_03_in_json_a_name_is_quoted_and_not_encoded() {
+        for (name, expected) in [
+            ("", "ana@example.test"),
+            ("Silva, Ana \"Nina\" (Vendas)", r#""Silva, Ana \"Nina\" (Vendas)" <ana@example.test>"#),
+            ("漢 a\\b", r#""漢 a\\b" <ana@example.test>"#),
+            ("A\r\nBcc: b@example.test", "\"A  Bcc: b@example.test\" <ana@example.test>"),
+        ] {
+            assert_eq!(plain_mailbox(name, "ana@example.test"), expected);
         }
     }
 

@@ -1,11 +1,15 @@
 //! Every provider that Waybill knows: one line each.
 
 use crate::{
-    events::EventError,
-    sendgrid, ses,
+    events::{EventError, EventSignature},
+    resend, sendgrid, ses,
     settings::{Build, SettingError, Settings},
 };
+use std::{sync::Arc, time::Duration};
 use waybill_core::ports::FeedbackEvent;
+
+/// How to check a provider's signature; none, if its key is not set.
+pub type Signature = Result<Option<Arc<dyn EventSignature>>, SettingError>;
 
 /// A kind of provider, before there is an account.
 #[derive(Clone, Copy)]
@@ -14,17 +18,26 @@ pub struct ProviderKind {
     pub name: &'static str,
     /// Largest message, in octets after encoding.
     pub max_encoded_bytes: usize,
+    /// How long it remembers an idempotency key, if it knows one.
+    pub idempotent: Option<Duration>,
     /// Reads a body of its events, after the caller has been verified.
     pub parse_events: fn(&[u8]) -> Result<Vec<FeedbackEvent>, EventError>,
+    /// The check of its events' signatures, where it signs and the secret is set; else HTTP Basic it is.
+    pub signature: fn(&Settings<'_>) -> Signature,
     /// Checks the settings at once (all errors together); the future then makes the client.
     pub build: fn(&Settings<'_>) -> Result<Build, Vec<SettingError>>,
 }
 
 #[rustfmt::skip]
 pub const PROVIDERS: &[ProviderKind] = &[
-    ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, parse_events: ses::parse_events, build: ses::build },
-    ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, parse_events: sendgrid::parse_events, build: sendgrid::build },
+    ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, idempotent: None, parse_events: ses::parse_events, signature: unsigned, build: ses::build },
+    ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, idempotent: None, parse_events: sendgrid::parse_events, signature: unsigned, build: sendgrid::build },
+    ProviderKind { name: "resend", max_encoded_bytes: resend::MAX_ENCODED_BYTES, idempotent: Some(resend::KEY_LIFE), parse_events: resend::parse_events, signature: resend::signature, build: resend::build },
 ];
+
+fn unsigned(_: &Settings<'_>) -> Signature {
+    Ok(None)
+}
 
 pub fn find(name: &str) -> Option<&'static ProviderKind> {
     PROVIDERS.iter().find(|kind| kind.name == name)
@@ -60,6 +73,21 @@ mod tests {
         assert!(errors_of("ses", &[("AWS_REGION", "eu-central-1")]).is_empty());
     }
 
+    #[test]
+    fn a_signature_is_checked_where_its_secret_is_set_and_a_wrong_secret_is_named() {
+        let signature = |name: &str, value: &str| {
+            let lookup = |wanted: &str| (wanted == "WAYBILL_RESEND_WEBHOOK_SECRET").then(|| value.to_owned());
+            (find(name).unwrap().signature)(&Settings::new(&lookup))
+        };
+        let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+        assert!(signature("resend", secret).unwrap().is_some());
+        assert!(signature("resend", "").unwrap().is_none());
+        assert!(signature("ses", secret).unwrap().is_none());
+        let error = signature("resend", "hunter2").unwrap_err();
+        assert_eq!(error.name, "WAYBILL_RESEND_WEBHOOK_SECRET");
+        assert!(!error.to_string().contains("hunter2"));
+    }
+
     #[tokio::test]
     async fn a_built_provider_is_what_the_registry_says() {
         let set = [
@@ -69,6 +97,9 @@ mod tests {
             ("WAYBILL_SENDGRID_TIMEOUT_MS", "1500"),
             ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
             ("WAYBILL_SES_EVENTS_WIRED", "1"),
+            ("WAYBILL_RESEND_API_KEY", "re_x"),
+            ("WAYBILL_RESEND_TIMEOUT_MS", "1500"),
+            ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
         ];
         let lookup = |wanted: &str| set.iter().find(|(n, _)| *n == wanted).map(|(_, v)| (*v).to_owned());
         for kind in PROVIDERS {
@@ -76,6 +107,7 @@ mod tests {
             let provider = build.await.unwrap();
             assert_eq!(provider.name(), kind.name);
             assert_eq!(provider.max_encoded_bytes(), kind.max_encoded_bytes);
+            assert_eq!(provider.idempotent(), kind.idempotent);
             assert_eq!(provider.timeout().as_millis(), 1500);
             assert!(provider.events_wired());
         }

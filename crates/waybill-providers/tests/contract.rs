@@ -2,7 +2,9 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 use waybill_core::ports::Provider;
-use waybill_providers::{SendGridConfig, SendGridProvider, SesConfig, SesCredentials, SesProvider};
+use waybill_providers::{
+    ResendConfig, ResendProvider, SendGridConfig, SendGridProvider, SesConfig, SesCredentials, SesProvider,
+};
 use waybill_sink::Provider as Played;
 use waybill_testkit::contract::provider::{FarSide, TIMEOUT, run};
 
@@ -30,9 +32,15 @@ fn sendgrid(url: String) -> Made {
     Box::pin(async move { Arc::new(SendGridProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
 }
 
+fn resend(url: String) -> Made {
+    let config = ResendConfig { base_url: url, timeout: TIMEOUT, ..ResendConfig::new("re_contract".into()) };
+    Box::pin(async move { Arc::new(ResendProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
+}
+
 #[rustfmt::skip]
 mod contract {
     use super::*;
     #[tokio::test] async fn ses_keeps_the_contract() { run(ses, &FarSide::start(Played::Ses).await).await }
     #[tokio::test] async fn sendgrid_keeps_the_contract() { run(sendgrid, &FarSide::start(Played::SendGrid).await).await }
+    #[tokio::test] async fn resend_keeps_the_contract() { run(resend, &FarSide::start(Played::Resend).await).await }
 }

@@ -15,6 +15,8 @@ use waybill_providers::{Settings, registry, verify_basic};
 use waybill_sink::{EventsTarget, Provider as Played};
 use waybill_testkit::contract::provider::{FarSide, mail};
 
+const WEBHOOK_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+
 type Posted = (HeaderMap, Bytes);
 
 /// Takes every post and hands it on; gives its address with credentials, as an operator enters it at the provider.
@@ -32,9 +34,10 @@ async fn receiver() -> (String, mpsc::UnboundedReceiver<Posted>) {
 async fn provider(name: &str, url: &str) -> Arc<dyn Provider> {
     let find = |setting: &str| match setting {
         "WAYBILL_SES_REGION" => Some("eu-central-1".to_owned()),
-        "AWS_ENDPOINT_URL_SESV2" | "WAYBILL_SENDGRID_BASE_URL" => Some(url.to_owned()),
+        "AWS_ENDPOINT_URL_SESV2" | "WAYBILL_SENDGRID_BASE_URL" | "WAYBILL_RESEND_BASE_URL" => Some(url.to_owned()),
         "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("anything".to_owned()),
         "WAYBILL_SENDGRID_API_KEY" => Some("SG.test".to_owned()),
+        "WAYBILL_RESEND_API_KEY" => Some("re_test".to_owned()),
         _ => None,
     };
     let kind = registry::find(name).unwrap();
@@ -50,7 +53,10 @@ async fn feedback(
 ) -> (OutgoingMail, String, Vec<FeedbackEvent>) {
     let far = FarSide::start(played).await;
     let (url, mut posts) = receiver().await;
-    far.sink.set_events_target(Some(EventsTarget::new(Some(&url), Some(&url)).unwrap()));
+    let target = EventsTarget::new(None, None).unwrap().with(played, Some(&url)).unwrap();
+    far.sink.set_events_target(Some(target.signed_for_resend(WEBHOOK_SECRET).unwrap()));
+    let secret = |name: &str| (name == "WAYBILL_RESEND_WEBHOOK_SECRET").then(|| WEBHOOK_SECRET.to_owned());
+    let signature = (registry::find(name).unwrap().signature)(&Settings::new(&secret)).unwrap();
     let mail = OutgoingMail { to: to.into(), ..mail() };
     let outcome = provider(name, &far.url).await.send(&mail).await;
     let Outcome::Accepted { provider_message_id } = outcome else { panic!("{outcome:?}") };
@@ -63,6 +69,12 @@ async fn feedback(
         let authorization = headers.get("authorization").and_then(|value| value.to_str().ok());
         assert!(verify_basic(authorization, &Secret::from("waybill:s3cret")));
         assert!(!verify_basic(authorization, &Secret::from("waybill:other")));
+        if let Some(signature) = &signature {
+            let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+            let at: i64 = header("svix-timestamp").unwrap().parse().unwrap();
+            assert_eq!(signature.verify(&header, &body, at), Ok(()));
+            assert!(signature.verify(&header, &body[1..], at).is_err());
+        }
         events.extend(parse(&body).unwrap());
     }
     (mail, provider_message_id, events)
@@ -80,7 +92,9 @@ async fn check(name: &'static str, played: Played) {
         assert_eq!(kinds, expected, "{name} {to}");
         for event in &events {
             assert_eq!(event.provider, name);
-            assert_eq!((event.delivery, event.attempt), (Some(mail.delivery), Some(mail.attempt)), "{event:?}");
+            // A provider with an idempotency key gets nothing that differs between two attempts.
+            let attempt = Some(mail.attempt).filter(|_| registry::find(name).unwrap().idempotent.is_none());
+            assert_eq!((event.delivery, event.attempt), (Some(mail.delivery), attempt), "{event:?}");
             assert_eq!(event.provider_message_id.as_deref(), Some(id.as_str()), "the id of the acceptance");
             assert!(event.at.is_some() && !event.detail.contains('@'), "{event:?}");
         }
@@ -96,4 +110,5 @@ mod feedback_events {
     use super::*;
     #[tokio::test] async fn ses_08_events_settle_their_delivery() { check("ses", Played::Ses).await }
     #[tokio::test] async fn sg_02_events_settle_their_delivery() { check("sendgrid", Played::SendGrid).await }
+    #[tokio::test] async fn pv_01_events_settle_their_delivery_and_are_signed() { check("resend", Played::Resend).await }
 }

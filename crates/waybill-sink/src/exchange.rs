@@ -11,6 +11,7 @@ use axum::{
 use crate::{
     events::Post,
     faults::{FaultKind, Hit},
+    idempotency::KeyInUse,
     mail::{Draft, Mail, Provider},
     server::Hangup,
     sink::Sink,
@@ -45,38 +46,52 @@ pub(crate) trait Wire: Sync + 'static {
     fn events(&self, mail: &Mail) -> Vec<Post>;
 }
 
+/// The mails that a checked request asks for.
+pub(crate) struct Order {
+    pub(crate) drafts: Vec<Draft>,
+    /// Where the provider knows idempotency keys and the request had one.
+    pub(crate) key: Option<KeyInUse>,
+}
+
+impl From<Vec<Draft>> for Order {
+    fn from(drafts: Vec<Draft>) -> Self {
+        Order { drafts, key: None }
+    }
+}
+
 /// Answers a checked request: with the fault that is due, or by accepting it.
 pub(crate) async fn answer(
     sink: &Sink,
     wire: &'static dyn Wire,
     hangup: Option<Hangup>,
-    drafts: Vec<Draft>,
+    order: impl Into<Order>,
 ) -> Response {
+    let order = order.into();
     let hit = {
         let recipients: Vec<&str> =
-            drafts.iter().flat_map(|draft| draft.recipients.iter().map(String::as_str)).collect();
+            order.drafts.iter().flat_map(|draft| draft.recipients.iter().map(String::as_str)).collect();
         sink.faults().take(wire.provider(), &recipients)
     };
     match hit {
-        None => wire.accepted(Some(&sink.accept(wire, drafts))),
-        Some(hit) => play(sink, wire, hangup, hit, drafts).await,
+        None => wire.accepted(Some(&sink.accept(wire, order))),
+        Some(hit) => play(sink, wire, hangup, hit, order).await,
     }
 }
 
-async fn play(sink: &Sink, wire: &'static dyn Wire, hangup: Option<Hangup>, hit: Hit, drafts: Vec<Draft>) -> Response {
+async fn play(sink: &Sink, wire: &'static dyn Wire, hangup: Option<Hangup>, hit: Hit, order: Order) -> Response {
     let refusal = match hit.kind {
         FaultKind::TimeoutBeforeAccept => return hold(hangup, hit.delay).await,
         FaultKind::TimeoutAfterAccept => {
-            sink.accept(wire, drafts);
+            sink.accept(wire, order);
             return hold(hangup, hit.delay).await;
         }
-        FaultKind::Slow => return accept_late(sink, wire, hit.delay.unwrap_or(DEFAULT_SLOWNESS), drafts).await,
+        FaultKind::Slow => return accept_late(sink, wire, hit.delay.unwrap_or(DEFAULT_SLOWNESS), order).await,
         FaultKind::Reset => {
             pause(hit.delay).await;
             return reset(hangup).await;
         }
         FaultKind::ResetAfterAccept => {
-            sink.accept(wire, drafts);
+            sink.accept(wire, order);
             pause(hit.delay).await;
             return reset(hangup).await;
         }
@@ -86,15 +101,35 @@ async fn play(sink: &Sink, wire: &'static dyn Wire, hangup: Option<Hangup>, hit:
         }
         FaultKind::HtmlBody => {
             pause(hit.delay).await;
-            return bad_gateway();
+            return gateway_page(StatusCode::BAD_GATEWAY, "502 Bad Gateway");
         }
         FaultKind::RawNulBody => {
             pause(hit.delay).await;
             return raw_nul();
         }
         FaultKind::Http500AfterAccept => {
-            sink.accept(wire, drafts);
+            sink.accept(wire, order);
             Refusal::ServerError
+        }
+        FaultKind::Drip => {
+            sink.accept(wire, order);
+            return drip(hangup).await;
+        }
+        FaultKind::HugeBody => {
+            sink.accept(wire, order);
+            return huge(wire.accepted(None));
+        }
+        FaultKind::TooLarge => {
+            pause(hit.delay).await;
+            return gateway_page(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large");
+        }
+        FaultKind::ThrottleBare => {
+            pause(hit.delay).await;
+            return StatusCode::TOO_MANY_REQUESTS.into_response();
+        }
+        FaultKind::ThrottleRetryAfter => {
+            pause(hit.delay).await;
+            return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "7")]).into_response();
         }
         FaultKind::Http500 => Refusal::ServerError,
         FaultKind::Throttle => Refusal::Throttled,
@@ -117,11 +152,11 @@ async fn pause(delay: Option<Duration>) {
 }
 
 /// Accepts in a task of its own: a real provider does not take a mail back because the caller lost patience.
-async fn accept_late(sink: &Sink, wire: &'static dyn Wire, delay: Duration, drafts: Vec<Draft>) -> Response {
+async fn accept_late(sink: &Sink, wire: &'static dyn Wire, delay: Duration, order: Order) -> Response {
     let sink = sink.clone();
     let accepting = tokio::spawn(async move {
         tokio::time::sleep(delay).await;
-        sink.accept(wire, drafts)
+        sink.accept(wire, order)
     });
     match accepting.await {
         Ok(message_id) => wire.accepted(Some(&message_id)),
@@ -150,10 +185,28 @@ async fn reset(hangup: Option<Hangup>) -> Response {
     Body::from_stream(broken).into_response()
 }
 
-fn bad_gateway() -> Response {
-    const PAGE: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
-        <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n";
-    (StatusCode::BAD_GATEWAY, [(header::CONTENT_TYPE, "text/html")], PAGE).into_response()
+/// On our own server, a head that comes byte by byte and does not end; elsewhere like a reset.
+async fn drip(hangup: Option<Hangup>) -> Response {
+    if let Some(hangup) = &hangup {
+        hangup.drip();
+    }
+    reset(hangup).await
+}
+
+/// The answer's status with a body of 16 MiB that is nothing.
+fn huge(answer: Response) -> Response {
+    let (mut parts, _) = answer.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(vec![b'a'; 16 << 20]))
+}
+
+/// What a gateway says before the provider is asked.
+pub(crate) fn gateway_page(status: StatusCode, title: &str) -> Response {
+    let page = format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+         <hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    );
+    (status, [(header::CONTENT_TYPE, "text/html")], page).into_response()
 }
 
 fn raw_nul() -> Response {

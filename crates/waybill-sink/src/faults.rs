@@ -47,6 +47,16 @@ fault_kinds! {
     Http500AfterAccept = "http_500_after_accept",
     /// 429, the provider's rate limit.
     Throttle = "throttle",
+    /// 429 with an empty body and no header that says for how long.
+    ThrottleBare = "throttle_bare",
+    /// 429 with `Retry-After: 7` and an empty body.
+    ThrottleRetryAfter = "throttle_retry_after",
+    /// 413 with a gateway's HTML page; not accepted.
+    TooLarge = "too_large",
+    /// Accepted, and answered byte by byte with a head that does not end.
+    Drip = "drip",
+    /// Accepted, and answered with a success status and 16 MiB of nothing, without a message id.
+    HugeBody = "huge_body",
     /// The connection is reset after the request was read; not accepted.
     Reset = "reset",
     /// The connection is reset after acceptance.

@@ -1,7 +1,7 @@
 //! The provider sink: plays e-mail providers over their real wire formats, on one loopback port.
 //!
 //! Local mode, compose, tests, chaos runs and benches all point the product's own provider clients here
-//! (`AWS_ENDPOINT_URL_SESV2`, a SendGrid base URL), so the code that runs is the code that ships.
+//! (`AWS_ENDPOINT_URL_SESV2`, base URLs of SendGrid and Resend), so the code that runs is the code that ships.
 //!
 //! What it does: checks a request the way the provider does, plays a scripted fault if one is due, keeps accepted
 //! mails in a bounded [mailbox](Sink::mails), counts acceptances exactly (per delivery id and per identity), and posts
@@ -20,15 +20,18 @@
 
 #![expect(clippy::disallowed_methods, reason = "it plays the outside world, which has a clock and ids of its own")]
 
+mod address;
 mod control;
 mod counts;
 mod events;
 mod exchange;
 mod faults;
+mod idempotency;
 mod mail;
 mod mailbox;
 mod pages;
 mod problem;
+mod resend;
 mod sendgrid;
 mod server;
 mod ses;

@@ -13,16 +13,18 @@ use sha2::{Digest, Sha256};
 pub enum Provider {
     Ses,
     SendGrid,
+    Resend,
 }
 
 impl Provider {
-    pub const ALL: [Provider; 2] = [Provider::Ses, Provider::SendGrid];
+    pub const ALL: [Provider; 3] = [Provider::Ses, Provider::SendGrid, Provider::Resend];
 
     /// The name used in JSON and in fault scripts.
     pub fn as_str(self) -> &'static str {
         match self {
             Provider::Ses => "ses",
             Provider::SendGrid => "sendgrid",
+            Provider::Resend => "resend",
         }
     }
 
@@ -31,6 +33,7 @@ impl Provider {
         match self {
             Provider::Ses => "Amazon SES",
             Provider::SendGrid => "SendGrid",
+            Provider::Resend => "Resend",
         }
     }
 
@@ -38,6 +41,7 @@ impl Provider {
         match self {
             Provider::Ses => 0,
             Provider::SendGrid => 1,
+            Provider::Resend => 2,
         }
     }
 }
@@ -113,7 +117,7 @@ pub struct Mail {
     pub text: Option<String>,
     pub html: Option<String>,
     pub headers: Vec<Header>,
-    /// SES email tags, SendGrid custom arguments.
+    /// SES email tags, SendGrid custom arguments, Resend tags.
     pub tags: BTreeMap<String, String>,
     pub attachments: Vec<Attachment>,
     /// Lists that only matter for the provider's events, such as SendGrid's categories.

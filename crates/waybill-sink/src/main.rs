@@ -5,9 +5,9 @@ use std::{net::SocketAddr, process::ExitCode};
 use clap::Parser;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use waybill_sink::{EventsTarget, Sink, SinkConfig};
+use waybill_sink::{EventsTarget, Provider, Sink, SinkConfig, TargetError};
 
-/// Plays Amazon SES and SendGrid over their real wire formats: mailbox, counts, fault scripts, provider events.
+/// Plays Amazon SES, SendGrid and Resend over their real wire formats: mailbox, counts, fault scripts, provider events.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -23,6 +23,12 @@ struct Args {
     /// Receiver of SendGrid events; userinfo becomes Basic authorization.
     #[arg(long, env = "WAYBILL_SINK_SENDGRID_EVENTS_URL", hide_env_values = true)]
     sendgrid_events_url: Option<String>,
+    /// Receiver of Resend events.
+    #[arg(long, env = "WAYBILL_SINK_RESEND_EVENTS_URL", hide_env_values = true)]
+    resend_events_url: Option<String>,
+    /// Secret that Resend events are signed with, `whsec_` and base64; without it they are not signed.
+    #[arg(long, env = "WAYBILL_SINK_RESEND_WEBHOOK_SECRET", hide_env_values = true)]
+    resend_webhook_secret: Option<String>,
     /// Let event receivers be outside loopback, as in a compose network.
     #[arg(long, env = "WAYBILL_SINK_ALLOW_REMOTE_EVENTS")]
     allow_remote_events: bool,
@@ -42,13 +48,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
-    let (ses, sendgrid) = (args.ses_events_url.as_deref(), args.sendgrid_events_url.as_deref());
-    let events = match (ses, sendgrid, args.allow_remote_events) {
-        (None, None, _) => None,
-        (_, _, true) => Some(EventsTarget::remote(ses, sendgrid)?),
-        (_, _, false) => Some(EventsTarget::new(ses, sendgrid)?),
-    };
-    let sink = Sink::new(SinkConfig { max_mails: args.max_mails, events });
+    let sink = Sink::new(SinkConfig { max_mails: args.max_mails, events: Some(events_target(&args)?) });
     if args.allow_remote_events {
         sink.allow_remote_events();
     }
@@ -61,6 +61,17 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     tokio::spawn(cancel_on_signal(shutdown.clone()));
     sink.serve(listener, shutdown).await?;
     Ok(())
+}
+
+/// A provider without a receiver posts nothing.
+fn events_target(args: &Args) -> Result<EventsTarget, TargetError> {
+    let (ses, sendgrid) = (args.ses_events_url.as_deref(), args.sendgrid_events_url.as_deref());
+    let make = if args.allow_remote_events { EventsTarget::remote } else { EventsTarget::new };
+    let target = make(ses, sendgrid)?.with(Provider::Resend, args.resend_events_url.as_deref())?;
+    match &args.resend_webhook_secret {
+        Some(secret) => target.signed_for_resend(secret),
+        None => Ok(target),
+    }
 }
 
 async fn cancel_on_signal(shutdown: CancellationToken) {

@@ -1,21 +1,37 @@
 //! The accept loop. It is our own, rather than axum's, because a fault must be able to reset its connection.
 
-use std::{convert::Infallible, io, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
 /// How long requests may go on after shutdown was asked for.
 const DRAIN: Duration = Duration::from_secs(3);
 
+/// Between two bytes of an answer that trickles.
+const DRIP: Duration = Duration::from_millis(50);
+
 /// Lets a handler break the connection that its request came on. In the request's extensions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hangup {
     reset: CancellationToken,
+    /// Set: the connection trickles before it goes.
+    drips: Arc<AtomicBool>,
     shutdown: CancellationToken,
 }
 
@@ -24,6 +40,12 @@ impl Hangup {
     pub(crate) async fn reset(&self) -> Infallible {
         self.reset.cancel();
         std::future::pending().await
+    }
+
+    /// From the next [`Hangup::reset`] on the connection sends the head of an answer, byte by byte and without an end, until the client
+    /// has gone.
+    pub(crate) fn drip(&self) {
+        self.drips.store(true, Ordering::Release);
     }
 
     /// Waits for `silence`, or less if the server stops.
@@ -60,12 +82,23 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, shutdown: Cance
     Ok(())
 }
 
+/// Ends when nobody reads any more.
+async fn trickle(stream: &mut TcpStream) {
+    let head = b"HTTP/1.1 200 OK\r\nx-padding: ".iter().copied().chain(std::iter::repeat(b'a'));
+    for byte in head {
+        if stream.write_all(&[byte]).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(DRIP).await;
+    }
+}
+
 async fn serve_connection(stream: TcpStream, router: Router, shutdown: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "sink.nodelay.failed");
     }
-    let hangup = Hangup { reset: CancellationToken::new(), shutdown: shutdown.clone() };
-    let reset = hangup.reset.clone();
+    let hangup = Hangup { shutdown: shutdown.clone(), ..Hangup::default() };
+    let (reset, drips) = (hangup.reset.clone(), Arc::clone(&hangup.drips));
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(hangup.clone());
@@ -77,7 +110,10 @@ async fn serve_connection(stream: TcpStream, router: Router, shutdown: Cancellat
         tokio::select! {
             biased;
             () = reset.cancelled() => {
-                let stream = connection.into_parts().io.into_inner();
+                let mut stream = connection.into_parts().io.into_inner();
+                if drips.load(Ordering::Acquire) {
+                    tokio::select! { () = trickle(&mut stream) => {}, () = shutdown.cancelled() => {} }
+                }
                 if let Err(error) = stream.set_zero_linger() {
                     tracing::debug!(%error, "sink.reset.linger_failed");
                 }

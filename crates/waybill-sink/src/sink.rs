@@ -10,10 +10,11 @@ use crate::{
     control,
     counts::Counts,
     events::{EventsTarget, Publisher},
-    exchange::Wire,
+    exchange::{Order, Wire},
     faults::{Fault, Script},
-    mail::{Draft, Mail, Provider},
-    mailbox, sendgrid, server, ses,
+    idempotency::Keys,
+    mail::{Mail, Provider},
+    mailbox, resend, sendgrid, server, ses,
     store::MailStore,
 };
 
@@ -42,6 +43,7 @@ struct Inner {
     mails: MailStore,
     counts: Counts,
     faults: Script,
+    keys: Keys,
     publisher: Publisher,
 }
 
@@ -51,6 +53,7 @@ impl Sink {
             mails: MailStore::new(config.max_mails),
             counts: Counts::default(),
             faults: Script::default(),
+            keys: Keys::default(),
             publisher: Publisher::new(config.events),
         };
         Sink { inner: Arc::new(inner) }
@@ -70,6 +73,7 @@ impl Sink {
         Router::new()
             .merge(ses::routes())
             .merge(sendgrid::routes())
+            .merge(resend::routes())
             .merge(mailbox::routes())
             .merge(control::routes())
             .with_state(self.clone())
@@ -146,15 +150,25 @@ impl Sink {
         &self.inner.publisher
     }
 
-    /// Takes the mails of one request and returns their message id.
-    pub(crate) fn accept(&self, wire: &'static dyn Wire, drafts: Vec<Draft>) -> String {
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.inner.keys
+    }
+
+    /// Takes the mails of one request and returns their message id: for a repeated key the one that it had.
+    pub(crate) fn accept(&self, wire: &'static dyn Wire, order: Order) -> String {
+        if let Some(id) = order.key.as_ref().and_then(|key| key.answered()) {
+            return id.to_owned();
+        }
         let message_id = wire.new_message_id();
         let now = chrono::Utc::now();
-        for draft in drafts {
+        for draft in order.drafts {
             let mail = draft.into_mail(wire.provider(), message_id.clone(), now);
             self.inner.counts.add_acceptance(&mail);
             self.inner.publisher.publish(|| wire.events(&mail), wire.provider());
             self.inner.mails.push(mail);
+        }
+        if let Some(key) = order.key {
+            key.remember(&message_id);
         }
         message_id
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{ApiConfig, Config},
-    service::PipelineService,
+    service::{Inbound, PipelineService},
     wiring::{self, Wired},
 };
 use anyhow::Context as _;
@@ -16,7 +16,7 @@ use waybill_pipeline::{
     context::{Context, Lifecycle},
     deliver, documents, feedback, intake, router, scheduler,
 };
-use waybill_providers::registry;
+use waybill_providers::{Settings, registry};
 
 /// What roles get after `hard` for their last words.
 const AFTER_HARD: Duration = Duration::from_millis(500);
@@ -109,6 +109,20 @@ pub(crate) fn stop_on_signals(life: &Lifecycle, timeout: Duration) {
     });
 }
 
+/// # Errors
+/// A signing key that is none; the configuration's check has named it before.
+fn inbound(config: &Config) -> anyhow::Result<Inbound> {
+    let lookup = |name: &str| (config.providers.environment)(name);
+    let mut inbound = Inbound { secret: config.providers.inbound_secret.clone(), ..Inbound::default() };
+    // Of every provider, not only of those that send: one that was taken out of the list still has something to tell.
+    for kind in registry::PROVIDERS {
+        if let Some(signature) = (kind.signature)(&Settings::new(&lookup))? {
+            inbound.signatures.insert(kind.name, signature);
+        }
+    }
+    Ok(inbound)
+}
+
 /// Runs roles until `life` stops. A role that ends by itself (it panicked) stops the others, and the exit code says so.
 ///
 /// # Errors
@@ -125,8 +139,7 @@ pub(crate) async fn run(
     let mut tasks = tokio::task::JoinSet::new();
     // One for both ways in, so that their commits are shared.
     let acceptor = (roles.api || roles.intake).then(|| Acceptor::start(context.clone()));
-    let service =
-        Arc::new(PipelineService::new(context.clone(), acceptor.clone(), config.providers.inbound_secret.clone()));
+    let service = Arc::new(PipelineService::new(context.clone(), acceptor.clone(), inbound(config)?));
     let state = waybill_api::ApiState::new(service, api_limits(config), life.soft.clone());
     if let Some(listener) = listener {
         tasks.spawn(serve(listener, waybill_api::router(state.clone()), config.api.clone(), life.clone()));

@@ -1,6 +1,7 @@
 //! The API's [`Service`] on the pipeline and the store.
 
 use async_trait::async_trait;
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,13 +10,17 @@ use std::{
 };
 use tracing::error;
 use waybill_api::{
-    service::{AcceptAnswer, Caller, Check, FeedbackAnswer, InboundSecret, ListJobs, Readiness, Service, ServiceError},
+    service::{
+        AcceptAnswer, Caller, Check, FeedbackAnswer, InboundGuard, InboundSecret, InboundSignature, ListJobs,
+        Readiness, Service, ServiceError,
+    },
     views::{
         AttemptView, CallView, CancelSummary, DeliveryView, DocumentView, EventRef, JobDetail, JobSummary, Page,
         RetrySummary, TimelineEntry,
     },
 };
 use waybill_core::{
+    clock::Clock,
     event::Event,
     ids::{DeliveryId, JobId, TenantId},
 };
@@ -25,7 +30,7 @@ use waybill_pipeline::{
     context::Context,
     feedback, order, redrive,
 };
-use waybill_providers::registry;
+use waybill_providers::{EventSignature, registry};
 use waybill_store::{JobFilter, JobView, StoreError};
 
 /// How long a key's answer is kept; a revoked key works no longer than this.
@@ -42,13 +47,50 @@ pub(crate) struct PipelineService {
     context: Arc<Context>,
     /// None in a process without the API role, whose ops port asks for readiness only.
     acceptor: Option<Acceptor>,
-    inbound_secret: Option<Secret>,
+    inbound: Inbound,
     keys: Mutex<KeyCache>,
 }
 
+/// What guards `/inbound`.
+#[derive(Default)]
+pub(crate) struct Inbound {
+    /// Of providers that don't sign, or whose signing key is not set.
+    pub(crate) secret: Option<Secret>,
+    /// By the provider's name.
+    pub(crate) signatures: HashMap<&'static str, Arc<dyn EventSignature>>,
+}
+
+/// A provider's signature at the time of the service's clock.
+struct Signed {
+    signature: Arc<dyn EventSignature>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Signed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.signature.fmt(f)
+    }
+}
+
+impl InboundSignature for Signed {
+    fn may_pass(&self, headers: &HeaderMap) -> bool {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        self.signature.check_headers(&header, self.clock.now().timestamp()).is_ok()
+    }
+
+    fn passes(&self, headers: &HeaderMap, body: &[u8]) -> bool {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let verified = self.signature.verify(&header, body, self.clock.now().timestamp());
+        if let Err(error) = &verified {
+            tracing::warn!(error = %error, "api.inbound_signature_refused");
+        }
+        verified.is_ok()
+    }
+}
+
 impl PipelineService {
-    pub(crate) fn new(context: Arc<Context>, acceptor: Option<Acceptor>, inbound_secret: Option<Secret>) -> Self {
-        Self { context, acceptor, inbound_secret, keys: Mutex::default() }
+    pub(crate) fn new(context: Arc<Context>, acceptor: Option<Acceptor>, inbound: Inbound) -> Self {
+        Self { context, acceptor, inbound, keys: Mutex::default() }
     }
 
     fn acceptor(&self) -> Result<&Acceptor, ServiceError> {
@@ -313,9 +355,13 @@ impl Service for PipelineService {
         }
     }
 
-    fn inbound_secret(&self, provider: &str, account: &str) -> Option<InboundSecret> {
-        let known = account == ACCOUNT && registry::find(provider).is_some();
-        self.inbound_secret.as_ref().filter(|_| known).and_then(|secret| InboundSecret::new(secret.expose().to_owned()))
+    fn inbound_guard(&self, provider: &str, account: &str) -> Option<InboundGuard> {
+        let known = registry::find(provider).filter(|_| account == ACCOUNT)?;
+        if let Some(signature) = self.inbound.signatures.get(known.name) {
+            let signed = Signed { signature: signature.clone(), clock: self.context.clock.clone() };
+            return Some(InboundGuard::Signature(Arc::new(signed)));
+        }
+        InboundSecret::new(self.inbound.secret.as_ref()?.expose().to_owned()).map(InboundGuard::Secret)
     }
 
     async fn ready(&self) -> Readiness {

@@ -45,3 +45,18 @@ async fn an_unreadable_body_is_400_and_an_outage_is_503_so_that_the_provider_com
     let answer = api.call(inbound("/inbound/postmark/main", "s3cret", b"{}")).await;
     assert_eq!((answer.status, answer.header("retry-after")), (503, "2"));
 }
+
+#[tokio::test]
+async fn a_signed_provider_is_heard_by_its_signature_alone() {
+    let api = api();
+    let signed =
+        |length: &str| Request::post("/inbound/resend/main").header("x-length", length).body(Body::from("{}")).unwrap();
+    assert_eq!(api.call(signed("2")).await.status, 200);
+    let forged = api.call(signed("3")).await;
+    let secret_instead = api.call(inbound("/inbound/resend/main", "s3cret", b"{}")).await;
+    let none = api.call(inbound("/inbound/resend/none", "s3cret", b"{}")).await;
+    for answer in [&forged, &secret_instead, &none] {
+        assert_eq!((answer.status, &answer.problem("unauthorized")["detail"]), (401, &none.json()["detail"]));
+    }
+    assert_eq!(api.fake.feedback.lock().unwrap().len(), 1);
+}

@@ -20,7 +20,10 @@ use tower::ServiceExt as _;
 use uuid::Uuid;
 use waybill_api::{
     ApiConfig, ApiState,
-    service::{AcceptAnswer, Caller, Check, FeedbackAnswer, InboundSecret, ListJobs, Readiness, Service, ServiceError},
+    service::{
+        AcceptAnswer, Caller, Check, FeedbackAnswer, InboundGuard, InboundSecret, InboundSignature, ListJobs,
+        Readiness, Service, ServiceError,
+    },
     views::{CancelSummary, JobDetail, JobSummary, Page, RetrySummary},
 };
 use waybill_core::{
@@ -163,8 +166,12 @@ impl Service for Fake {
         Ok(FeedbackAnswer::Recorded { events: 1 })
     }
 
-    fn inbound_secret(&self, provider: &str, account: &str) -> Option<InboundSecret> {
-        (provider == "postmark" && account == "main").then(|| InboundSecret::new("s3cret".into())).flatten()
+    fn inbound_guard(&self, provider: &str, account: &str) -> Option<InboundGuard> {
+        match (provider, account) {
+            ("postmark", "main") => InboundSecret::new("s3cret".into()).map(InboundGuard::Secret),
+            ("resend", "main") => Some(InboundGuard::Signature(Arc::new(LengthSignature))),
+            _ => None,
+        }
     }
 
     async fn ready(&self) -> Readiness {
@@ -174,6 +181,20 @@ impl Service for Fake {
         }
         let ok = !self.away.load(SeqCst);
         Readiness { checks: vec![Check { name: "postgres".into(), ok, detail: None }] }
+    }
+}
+
+/// "Signs" a body with its length.
+#[derive(Debug)]
+struct LengthSignature;
+
+impl InboundSignature for LengthSignature {
+    fn may_pass(&self, headers: &hyper::HeaderMap) -> bool {
+        headers.contains_key("x-length")
+    }
+
+    fn passes(&self, headers: &hyper::HeaderMap, body: &[u8]) -> bool {
+        headers["x-length"] == body.len().to_string()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// One account at one provider.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// `ses`, `sendgrid`, …: stored with each call.
+    /// `ses`, `sendgrid`, `resend`, …: stored with each call.
     fn name(&self) -> &'static str;
 
     /// Total deadline of one call, connection included. The adapter keeps it.
@@ -21,6 +21,13 @@ pub trait Provider: Send + Sync {
 
     /// Largest message it takes, in octets after base64 (vendor quota).
     fn max_encoded_bytes(&self) -> usize;
+
+    /// How long it remembers the idempotency key of a mail; `None`: it knows none. While it does, a second call with the same delivery is
+    /// the same request (same key, same bytes, whatever the attempt), and if it has the mail, it answers with the same id and sends
+    /// nothing.
+    fn idempotent(&self) -> Option<Duration> {
+        None
+    }
 
     /// One call, no retries inside. Every answer, error and silence is exactly one outcome.
     async fn send(&self, mail: &OutgoingMail) -> Outcome;

@@ -244,9 +244,9 @@ impl Deliverer {
                         token: request.token,
                         attempt: request.attempt,
                         attempts,
-                        // Behind the last provider stands only what a person sends again, or what outlived its list of providers. A pass
+                        // Behind the last step stands only what a person sends again, or what outlived its list of providers. A pass
                         // that calls nobody would count as one that everybody refused.
-                        position: if position < self.context.providers.len() { position } else { 0 },
+                        position: if position < self.context.steps().len() { position } else { 0 },
                         until: asked + self.context.settings.timings.claim_ttl,
                     };
                     let (worker, stopping) = (self.clone(), stopping.clone());

@@ -39,6 +39,7 @@ impl Deliverer {
             content: &content,
             granted: &granted,
             stopping: &stopping,
+            position: granted.position,
             calls: Vec::new(),
             last_detail: String::new(),
         };
@@ -63,6 +64,8 @@ struct Walk<'a> {
     content: &'a Arc<Content>,
     granted: &'a Granted,
     stopping: &'a CancellationToken,
+    /// The step that is next, or being taken.
+    position: usize,
     calls: Vec<serde_json::Value>,
     last_detail: String,
 }
@@ -71,7 +74,7 @@ impl Walk<'_> {
     async fn run(&mut self) -> Verdict {
         let context = &self.worker.context;
         let retry = &context.settings.retry;
-        let mut pass = Pass::resume(self.granted.position, context.providers.len());
+        let mut pass = Pass::resume(self.granted.position, context.steps());
         let mut next = pass.start(retry, self.granted.attempts, context.chance.unit());
         if let Next::End(verdict) = next {
             return verdict;
@@ -85,6 +88,7 @@ impl Walk<'_> {
                 Next::End(verdict) => return verdict,
                 Next::Call(provider) => provider,
             };
+            self.position = pass.position();
             if let Some(hold) = self.may_not_call(provider) {
                 return hold;
             }
@@ -184,14 +188,11 @@ impl Walk<'_> {
                 position: 0,
                 detail: format!("every provider account is unusable; waiting. {detail}"),
             },
-            Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::Stopping } => {
-                let position = self.granted.position + self.calls.len();
-                Recorded::Hold {
-                    delay: *delay,
-                    position,
-                    detail: "given back before the next call; no attempt was used".into(),
-                }
-            }
+            Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::Stopping } => Recorded::Hold {
+                delay: *delay,
+                position: self.position,
+                detail: "given back before the next call; no attempt was used".into(),
+            },
             Verdict::Retry { delay } => Recorded::Retry { delay: *delay, attempts, position: 0, detail },
             Verdict::Failed { reason, dead_letter } => {
                 Recorded::Failed { reason: *reason, dead_letter: *dead_letter, attempts, detail }

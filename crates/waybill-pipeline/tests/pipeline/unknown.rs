@@ -5,13 +5,14 @@ use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::{
     ids::DeliveryId,
+    mail::OutgoingMail,
     outcome::Outcome,
     ports::{AlertCause, FeedbackEvent, FeedbackKind, QueueName},
     state::{DeliveryState, Reason},
 };
 use waybill_pipeline::feedback;
 use waybill_store::SettleByHand;
-use waybill_testkit::fakes::Step;
+use waybill_testkit::fakes::{FakeProvider, Step};
 
 fn unknown() -> Outcome {
     Outcome::Unknown { detail: "timed out".into() }
@@ -241,4 +242,75 @@ async fn a_crash_under_hold_waits_for_a_person() {
     assert!(w.store.settle_by_hand(delivery, &by_hand).await.unwrap());
     w.work().await;
     assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (0, 0)));
+}
+
+/// A world whose first provider knows idempotency keys.
+async fn with_keys() -> World {
+    World::with(|setup| setup.ses = FakeProvider::new("resend").with_events().with_keys(Duration::from_secs(86_400)))
+        .await
+}
+
+#[tokio::test]
+async fn a_provider_with_a_key_is_asked_again_after_the_window_and_the_next_one_is_not_called() {
+    let w = with_keys().await;
+    w.ses.script([unknown()]);
+    let delivery = w.delivery().await;
+    w.work().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.position, seen.attempts), (DeliveryState::Unknown, 1, 0));
+    w.let_due(delivery).await;
+    w.round().await;
+    w.work().await;
+    let seen = w.see(delivery).await;
+    assert_eq!((seen.state, seen.provider.as_deref(), w.calls()), (DeliveryState::Sent, Some("resend"), (2, 0)));
+    w.check().await;
+}
+
+#[tokio::test]
+async fn the_repeated_call_is_the_same_mail_but_for_its_attempt() {
+    let w = with_keys().await;
+    w.need_documents().await;
+    w.ses.script([unknown()]);
+    let delivery = w.delivery().await;
+    let (renderers, worker) = (w.renderers(), w.worker());
+    w.until_state(delivery, DeliveryState::Unknown).await;
+    w.let_due(delivery).await;
+    w.round().await;
+    w.until_state(delivery, DeliveryState::Sent).await;
+    renderers.stop().await;
+    worker.stop().await;
+    let calls = w.ses.calls();
+    assert_eq!(calls.len(), 2);
+    assert_ne!(calls[0].attempt, calls[1].attempt);
+    let again = OutgoingMail { attempt: calls[0].attempt, ..calls[1].clone() };
+    assert_eq!(format!("{again:?}"), format!("{:?}", calls[0]));
+    assert!(!again.attachments.is_empty());
+}
+
+#[tokio::test]
+async fn under_failover_a_provider_with_a_key_is_asked_again_at_once() {
+    let w = with_keys().await;
+    w.on_unknown("failover").await;
+    w.ses.script([unknown()]);
+    let delivery = w.delivery().await;
+    w.work().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (2, 0)));
+    w.check().await;
+}
+
+#[tokio::test]
+async fn a_provider_with_a_key_that_stays_silent_is_followed_by_the_next_one() {
+    let w = with_keys().await;
+    w.ses.script([unknown(), unknown()]);
+    let delivery = w.delivery().await;
+    w.work().await;
+    for position in [1, 2] {
+        let seen = w.see(delivery).await;
+        assert_eq!((seen.state, seen.position), (DeliveryState::Unknown, position));
+        w.let_due(delivery).await;
+        w.round().await;
+        w.work().await;
+    }
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (2, 1)));
+    w.check().await;
 }

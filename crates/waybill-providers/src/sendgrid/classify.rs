@@ -2,13 +2,10 @@
 //! that can't lose or duplicate a mail.
 //! <https://www.twilio.com/docs/sendgrid/api-reference/how-to-use-the-sendgrid-v3-api/errors>
 
-use crate::detail::detail;
+use crate::{detail::detail, http::MAX_RETRY_AFTER};
 use serde::Deserialize;
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 use waybill_core::outcome::Outcome;
-
-/// Nobody resets a rate limit later than this; a larger value is a clock that is wrong.
-const MAX_RETRY_AFTER_SECONDS: i64 = 3600;
 
 /// The parts of an answer that decide.
 pub(super) struct Answer<'a> {
@@ -17,6 +14,8 @@ pub(super) struct Answer<'a> {
     pub(super) message_id: Option<String>,
     /// `X-RateLimit-Reset`, Unix seconds.
     pub(super) reset: Option<i64>,
+    /// `Retry-After`, which SendGrid does not document and a gateway may send.
+    pub(super) retry_after: Option<Duration>,
     pub(super) body: &'a [u8],
 }
 
@@ -33,7 +32,7 @@ pub(super) fn outcome(answer: &Answer<'_>, now: i64) -> Outcome {
         // 401 also says "Maximum credits exceeded". 403: unverified sender, missing scope, temporary block. A redirect, 404, 405 and 407
         // mean that the address is not SendGrid's: no mail will get through until somebody repairs the configuration.
         300..=399 | 401..=405 | 407 => Outcome::Unusable { detail },
-        429 => Outcome::Throttled { retry_after: retry_after(answer.reset, now), detail },
+        429 => Outcome::Throttled { retry_after: until(answer.reset, now).or(answer.retry_after), detail },
         // 408: who knows how much of the request had been read. 5xx: documented as errors on their side, not as "not accepted".
         0..=199 | 201 | 203..=299 | 408 | 500.. => Outcome::Unknown { detail },
         // Refused, for a reason that this table does not know.
@@ -48,24 +47,9 @@ fn accepted(message_id: Option<&str>, detail: String) -> Outcome {
     }
 }
 
-fn retry_after(reset: Option<i64>, now: i64) -> Option<Duration> {
-    let seconds = reset?.saturating_sub(now).clamp(0, MAX_RETRY_AFTER_SECONDS);
-    u64::try_from(seconds).ok().map(Duration::from_secs)
-}
-
-/// No answer at all. Only a failed connection is certain: TCP, DNS and TLS come before the first byte of a request.
-pub(super) fn no_answer(error: &reqwest::Error) -> Outcome {
-    let detail = error_chain(error);
-    if error.is_connect() || error.is_builder() { Outcome::Unavailable { detail } } else { Outcome::Unknown { detail } }
-}
-
-/// The innermost cause, which is the one that says something; the outer ones repeat the URL.
-fn error_chain(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    detail(&format!("no answer: {cause}"))
+fn until(reset: Option<i64>, now: i64) -> Option<Duration> {
+    let seconds = reset?.saturating_sub(now).max(0);
+    u64::try_from(seconds).ok().map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
 /// What the body says, when it says it in JSON. A gateway's HTML page says no more than its status.
@@ -120,7 +104,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, body: &str) -> Outcome {
-        outcome(&Answer { status, message_id: None, reset: None, body: body.as_bytes() }, 0)
+        outcome(&Answer { status, message_id: None, reset: None, retry_after: None, body: body.as_bytes() }, 0)
     }
 
     #[test]
@@ -155,8 +139,9 @@ mod tests {
 
     #[test]
     fn sg_02_accepted_needs_202_and_an_id() {
-        let with_id =
-            |status, id: &str| outcome(&Answer { status, message_id: Some(id.to_owned()), reset: None, body: b"" }, 0);
+        let with_id = |status, id: &str| {
+            outcome(&Answer { status, message_id: Some(id.to_owned()), reset: None, retry_after: None, body: b"" }, 0)
+        };
         assert_eq!(with_id(202, "abc123"), Outcome::Accepted { provider_message_id: "abc123".into() });
         assert_eq!(with_id(202, " ").as_str(), "unknown");
         assert_eq!(with_id(200, "abc123").as_str(), "unusable");
@@ -166,7 +151,7 @@ mod tests {
     #[test]
     fn the_reset_is_a_time_and_becomes_a_bounded_delay() {
         let delay = |reset, now| {
-            let outcome = outcome(&Answer { status: 429, message_id: None, reset, body: b"" }, now);
+            let outcome = outcome(&Answer { status: 429, message_id: None, reset, retry_after: None, body: b"" }, now);
             let Outcome::Throttled { retry_after, .. } = outcome else { panic!("{outcome:?}") };
             retry_after.map(|d| d.as_secs())
         };

@@ -1,8 +1,10 @@
-//! The request body. Attachments are encoded straight into it, without a copy of the base64 text on the way.
+//! The request body.
 
-use crate::mailbox::{Addresses, one_line};
-use base64::{display::Base64Display, engine::general_purpose::STANDARD as BASE64};
-use serde::{Serialize, Serializer};
+use crate::{
+    encode::base64,
+    mailbox::{Addresses, one_line},
+};
+use serde::Serialize;
 use waybill_core::{mail::OutgoingMail, outcome::Outcome};
 
 #[derive(Serialize)]
@@ -84,10 +86,6 @@ struct ClickTracking {
 #[derive(Serialize)]
 struct Switch {
     enable: bool,
-}
-
-fn base64<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&Base64Display::new(bytes, &BASE64))
 }
 
 /// # Errors

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    http::MAX_ANSWER_BYTES,
     test_mail::{mail, mail_with_attachment},
     test_server::{STRANGE_ANSWERS, TestServer},
 };

@@ -2,6 +2,7 @@
 
 mod publisher;
 mod simulate;
+mod svix;
 mod target;
 
 pub(crate) use publisher::{EventCounts, Post, Publisher};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::EventsTarget;
+use super::{EventsTarget, svix};
 use crate::mail::Provider;
 
 /// Mails whose events may wait at the same time; events beyond that are dropped and counted.
@@ -29,6 +29,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Post {
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Bytes,
+    /// Signed with the target's secret each time it is posted, under this `svix-id`.
+    pub(crate) svix_id: Option<String>,
 }
 
 pub(crate) struct Publisher {
@@ -138,7 +140,7 @@ impl Shared {
             // Asked anew each time, so that a receiver that moved to another port still gets its events.
             let Some(target) = self.target() else { return false };
             let Some(url) = target.url(provider) else { return false };
-            if self.try_post(url.clone(), post).await {
+            if self.try_post(url.clone(), target.resend_secret(), post).await {
                 self.posted.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
@@ -152,13 +154,18 @@ impl Shared {
         false
     }
 
-    async fn try_post(&self, url: reqwest::Url, post: &Post) -> bool {
+    async fn try_post(&self, url: reqwest::Url, secret: Option<&[u8]>, post: &Post) -> bool {
         let Ok(_permit) = self.in_flight.acquire().await else { return false };
         let Some(client) = self.client.get_or_init(build_client) else { return false };
         // The client turns userinfo into Basic authorization and takes it out of the URL.
         let mut request = client.post(url).body(post.body.clone());
         for (name, value) in &post.headers {
             request = request.header(*name, value);
+        }
+        if let (Some(id), Some(secret)) = (&post.svix_id, secret) {
+            for (name, value) in svix::headers(secret, id, chrono::Utc::now().timestamp(), &post.body) {
+                request = request.header(name, value);
+            }
         }
         match request.send().await {
             Ok(response) => response.status().is_success(),

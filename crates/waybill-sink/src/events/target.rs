@@ -6,13 +6,17 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::svix;
 use crate::mail::Provider;
 
 /// Receivers of provider events. Userinfo in a URL becomes HTTP Basic authorization.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EventsTarget {
-    ses: Option<Url>,
-    sendgrid: Option<Url>,
+    /// By [`Provider::index`].
+    urls: [Option<Url>; Provider::ALL.len()],
+    /// The key that Resend's events are signed with.
+    resend_secret: Option<Vec<u8>>,
+    remote: bool,
     delay: Duration,
     enabled: bool,
 }
@@ -22,6 +26,8 @@ pub struct EventsTarget {
 pub enum TargetError {
     #[error("{field} is not a URL")]
     NotAUrl { field: &'static str },
+    #[error("{field} must be `whsec_` and base64")]
+    NotASecret { field: &'static str },
     #[error("{field} must be http or https")]
     Scheme { field: &'static str },
     #[error(
@@ -35,9 +41,10 @@ impl TargetError {
     /// The JSON field that is wrong.
     pub fn field(&self) -> &'static str {
         match self {
-            TargetError::NotAUrl { field } | TargetError::Scheme { field } | TargetError::NotLoopback { field } => {
-                field
-            }
+            TargetError::NotAUrl { field }
+            | TargetError::NotASecret { field }
+            | TargetError::Scheme { field }
+            | TargetError::NotLoopback { field } => field,
         }
     }
 }
@@ -60,12 +67,36 @@ impl EventsTarget {
     }
 
     fn build(ses: Option<&str>, sendgrid: Option<&str>, remote: bool) -> Result<Self, TargetError> {
-        Ok(EventsTarget {
-            ses: ses.map(|url| parse("ses_url", url, remote)).transpose()?,
-            sendgrid: sendgrid.map(|url| parse("sendgrid_url", url, remote)).transpose()?,
+        let none = EventsTarget {
+            urls: Provider::ALL.map(|_| None),
+            resend_secret: None,
+            remote,
             delay: Duration::ZERO,
             enabled: true,
-        })
+        };
+        none.with(Provider::Ses, ses)?.with(Provider::SendGrid, sendgrid)
+    }
+
+    /// The receiver of one more provider's events; `None` takes it out.
+    ///
+    /// # Errors
+    /// As for the others.
+    pub fn with(mut self, provider: Provider, url: Option<&str>) -> Result<Self, TargetError> {
+        self.urls[provider.index()] = url.map(|url| parse(url_field(provider), url, self.remote)).transpose()?;
+        Ok(self)
+    }
+
+    /// Signs Resend's events with this secret (`whsec_…`), each time they are posted.
+    ///
+    /// # Errors
+    /// A text that is no such secret.
+    pub fn signed_for_resend(self, secret: &str) -> Result<Self, TargetError> {
+        let key = svix::key(secret).ok_or(TargetError::NotASecret { field: "resend_secret" })?;
+        Ok(EventsTarget { resend_secret: Some(key), ..self })
+    }
+
+    pub(crate) fn resend_secret(&self) -> Option<&[u8]> {
+        self.resend_secret.as_deref()
     }
 
     /// Waits this long after an acceptance before its first event.
@@ -84,17 +115,21 @@ impl EventsTarget {
 
     /// The receiver of a provider's events, if there is one and the target is enabled.
     pub(crate) fn url(&self, provider: Provider) -> Option<&Url> {
-        let url = match provider {
-            Provider::Ses => self.ses.as_ref(),
-            Provider::SendGrid => self.sendgrid.as_ref(),
-        };
-        url.filter(|_| self.enabled)
+        self.urls[provider.index()].as_ref().filter(|_| self.enabled)
     }
 }
 
 impl std::fmt::Debug for EventsTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EventsTarget").field("view", &TargetView::from(self)).finish()
+    }
+}
+
+fn url_field(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Ses => "ses_url",
+        Provider::SendGrid => "sendgrid_url",
+        Provider::Resend => "resend_url",
     }
 }
 
@@ -124,6 +159,10 @@ pub(crate) struct TargetBody {
     #[serde(default)]
     sendgrid_url: Option<String>,
     #[serde(default)]
+    resend_url: Option<String>,
+    #[serde(default)]
+    resend_secret: Option<String>,
+    #[serde(default)]
     delay_ms: u64,
     #[serde(default = "yes")]
     enabled: bool,
@@ -135,7 +174,11 @@ fn yes() -> bool {
 
 impl TargetBody {
     pub(crate) fn into_target(self, remote: bool) -> Result<EventsTarget, TargetError> {
-        let target = EventsTarget::build(self.ses_url.as_deref(), self.sendgrid_url.as_deref(), remote)?;
+        let mut target = EventsTarget::build(self.ses_url.as_deref(), self.sendgrid_url.as_deref(), remote)?
+            .with(Provider::Resend, self.resend_url.as_deref())?;
+        if let Some(secret) = &self.resend_secret {
+            target = target.signed_for_resend(secret)?;
+        }
         Ok(target.delay(Duration::from_millis(self.delay_ms)).enabled(self.enabled))
     }
 }
@@ -145,15 +188,21 @@ impl TargetBody {
 pub(crate) struct TargetView {
     ses_url: Option<String>,
     sendgrid_url: Option<String>,
+    resend_url: Option<String>,
+    /// Whether Resend's events are signed.
+    resend_signed: bool,
     delay_ms: u64,
     enabled: bool,
 }
 
 impl From<&EventsTarget> for TargetView {
     fn from(target: &EventsTarget) -> Self {
+        let url = |provider: Provider| target.urls[provider.index()].as_ref().map(without_password);
         TargetView {
-            ses_url: target.ses.as_ref().map(without_password),
-            sendgrid_url: target.sendgrid.as_ref().map(without_password),
+            ses_url: url(Provider::Ses),
+            sendgrid_url: url(Provider::SendGrid),
+            resend_url: url(Provider::Resend),
+            resend_signed: target.resend_secret.is_some(),
             delay_ms: u64::try_from(target.delay.as_millis()).unwrap_or(u64::MAX),
             enabled: target.enabled,
         }

@@ -1,13 +1,13 @@
 //! What SendGrid answers. Errors: <https://www.twilio.com/docs/sendgrid/api-reference/how-to-use-the-sendgrid-v3-api/errors>
 
 use axum::{
-    http::{StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exchange::Refusal;
+use crate::exchange::{Refusal, gateway_page};
 
 const HELP: &str = "http://sendgrid.com/docs/API_Reference/Web_API_v3/Mail/errors.html";
 
@@ -60,9 +60,7 @@ pub(super) fn wrong_content_type() -> Response {
 
 /// Answered by the web server in front, so it is no JSON.
 pub(super) fn too_large() -> Response {
-    const PAGE: &str = "<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n<body>\r\n\
-        <center><h1>413 Request Entity Too Large</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n";
-    (StatusCode::PAYLOAD_TOO_LARGE, [(header::CONTENT_TYPE, "text/html")], PAGE).into_response()
+    gateway_page(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large")
 }
 
 pub(super) fn accepted(message_id: Option<&str>) -> Response {

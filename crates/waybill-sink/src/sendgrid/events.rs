@@ -30,7 +30,7 @@ pub(super) fn after_acceptance(mail: &Mail) -> Vec<Post> {
         }
     }
     let body = Value::Array(events).to_string() + "\r\n";
-    vec![Post { headers: vec![("content-type", "application/json".to_owned())], body: body.into() }]
+    vec![Post { headers: vec![("content-type", "application/json".to_owned())], body: body.into(), svix_id: None }]
 }
 
 fn delivered() -> Value {

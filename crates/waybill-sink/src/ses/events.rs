@@ -42,6 +42,7 @@ fn post(event_type: &str, about: &Value, detail_name: &str, detail: Value) -> Po
             ("x-amz-sns-rawdelivery", "true".to_owned()),
         ],
         body: event.to_string().into(),
+        svix_id: None,
     }
 }
 

@@ -57,6 +57,12 @@ impl TestSink {
         self.sendgrid_request(body).send().await.expect("an answer")
     }
 
+    pub(crate) fn resend_request(&self, body: &Value, key: Option<&str>) -> reqwest::RequestBuilder {
+        let request =
+            self.http.post(self.url("/emails")).bearer_auth("re_test").header("user-agent", "test").json(body);
+        key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))
+    }
+
     pub(crate) async fn get_json(&self, path: &str) -> Value {
         let answer =
             self.http.get(self.url(path)).header("accept", "application/json").send().await.expect("an answer");
@@ -109,6 +115,19 @@ pub(crate) fn sendgrid_mail(delivery_id: &str) -> Value {
             { "type": "text/html", "value": "<p>See the <b>attachment</b></p>" },
         ],
         "attachments": [{ "content": BASE64.encode(PDF), "filename": "invoice-17.pdf", "type": "application/pdf" }],
+    })
+}
+
+/// What a Resend client sends for one delivery with one attachment.
+pub(crate) fn resend_mail(delivery_id: &str) -> Value {
+    json!({
+        "from": "\"Acme, Inc.\" <no-reply@acme.example>",
+        "to": ["ada@example.com"],
+        "subject": "Invoice 17 für Ada",
+        "text": "See the attachment",
+        "html": "<p>See the <b>attachment</b></p>",
+        "attachments": [{ "content": BASE64.encode(PDF), "filename": "invoice-17.pdf", "content_type": "application/pdf" }],
+        "tags": [{ "name": "delivery_id", "value": delivery_id }, { "name": "job_id", "value": "job_1" }],
     })
 }
 

@@ -249,3 +249,33 @@ async fn shutdown_does_not_wait_for_held_requests() {
     assert!(stopped.expect("stops quickly").unwrap().is_ok());
     assert!(held.await.unwrap().is_err());
 }
+
+#[tokio::test]
+async fn answers_that_drip_or_do_not_end_come_after_acceptance() {
+    let sink = TestSink::start().await;
+    sink.script(json!([
+        { "provider": "sendgrid", "fault": "drip", "count": 1 },
+        { "provider": "sendgrid", "fault": "huge_body", "count": 1 },
+    ]))
+    .await;
+    let error = sink.sendgrid_request(&sendgrid_mail("dlv_1")).timeout(Duration::from_millis(400)).send().await;
+    assert!(error.unwrap_err().is_timeout());
+    let huge = sink.send_sendgrid(&sendgrid_mail("dlv_2")).await;
+    assert_eq!((huge.status().as_u16(), huge.headers().contains_key("x-message-id")), (202, false));
+    assert_eq!(huge.bytes().await.unwrap().len(), 16 << 20);
+    assert_eq!(sink.sink.acceptances_by_delivery().len(), 2);
+}
+
+#[tokio::test]
+async fn gateways_refuse_before_the_provider_does() {
+    let sink = TestSink::start().await;
+    for (fault, status, retry_after) in
+        [("too_large", 413, None), ("throttle_bare", 429, None), ("throttle_retry_after", 429, Some("7"))]
+    {
+        sink.script(json!([{ "provider": "ses", "fault": fault, "count": 1 }])).await;
+        let answer = sink.send_ses(&ses_mail("dlv_1")).await;
+        assert_eq!(answer.status(), status, "{fault}");
+        assert_eq!(answer.headers().get("retry-after").map(|value| value.to_str().unwrap()), retry_after, "{fault}");
+    }
+    assert_eq!(sink.sink.accepted(), 0);
+}

@@ -7,5 +7,6 @@ mod control;
 mod events;
 mod faults;
 mod mailbox;
+mod resend;
 mod sendgrid;
 mod ses;

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -92,6 +93,7 @@ where
     let provider = make(far.url.clone()).await;
     assert_eq!(provider.timeout(), TIMEOUT, "the deadline is the one that was asked for");
     an_accepted_mail_has_an_id(&*provider, far).await;
+    a_key_makes_of_two_calls_one_mail(&*provider, far).await;
     every_fault_has_an_honest_outcome(&*provider, far).await;
     a_slow_answer_is_waited_for_and_a_late_one_is_unknown(&*provider, far).await;
     parallel_calls_do_not_mix(&provider, far).await;
@@ -110,15 +112,46 @@ async fn an_accepted_mail_has_an_id(provider: &dyn Provider, far: &FarSide) {
     assert_eq!(kept.html.as_deref().map(str::trim_end), Some(mail.html.trim_end()));
     assert_eq!(kept.attachments[0].content, mail.attachments[0].bytes);
     assert_eq!(kept.attachments[0].filename, mail.attachments[0].filename);
-    let ids = [
-        ("tenant_id", mail.tenant.to_string()),
-        ("job_id", mail.job.to_string()),
-        ("delivery_id", mail.delivery.to_string()),
-        ("attempt_id", mail.attempt.to_string()),
-    ];
-    assert_eq!(kept.tags, ids.map(|(name, id)| (name.to_owned(), id)).into(), "our ids and nothing else");
+    let mut ids = BTreeMap::from([
+        ("tenant_id".to_owned(), mail.tenant.to_string()),
+        ("job_id".to_owned(), mail.job.to_string()),
+        ("delivery_id".to_owned(), mail.delivery.to_string()),
+    ]);
+    // Where a repeated call has to be the same bytes, nothing may differ between two attempts.
+    if provider.idempotent().is_none() {
+        ids.insert("attempt_id".to_owned(), mail.attempt.to_string());
+    }
+    assert_eq!(kept.tags, ids, "our ids and nothing else");
     let automatic = kept.headers.iter().any(|h| h.name == "Auto-Submitted" && h.value == "auto-generated");
     assert!(automatic, "RFC 3834: {:?}", kept.headers);
+}
+
+async fn a_key_makes_of_two_calls_one_mail(provider: &dyn Provider, far: &FarSide) {
+    let Some(life) = provider.idempotent() else { return };
+    assert!(life > Duration::ZERO);
+    for fault in [FaultKind::TimeoutAfterAccept, FaultKind::ResetAfterAccept, FaultKind::Http500AfterAccept] {
+        let first = mail();
+        far.arrange(fault, None);
+        assert_eq!(timed(provider, &first).await.as_str(), "unknown", "{}", fault.as_str());
+        // Another attempt at the same delivery.
+        let again = OutgoingMail { attempt: AttemptId(Uuid::now_v7()), ..first.clone() };
+        let outcome = timed(provider, &again).await;
+        let Outcome::Accepted { provider_message_id } = outcome else { panic!("not settled: {outcome:?}") };
+        assert_eq!(far.acceptances(&first), 1, "{}: one mail", fault.as_str());
+        assert_eq!(far.sink.mails()[0].message_id, provider_message_id, "the id of the first");
+    }
+    // The first call is still being worked on: nobody knows.
+    let slow = mail();
+    far.arrange(FaultKind::Slow, Some(TIMEOUT / 2));
+    let (first, second) = tokio::join!(timed(provider, &slow), async {
+        tokio::time::sleep(TIMEOUT / 8).await;
+        timed(provider, &slow).await
+    });
+    assert_eq!((first.as_str(), second.as_str()), ("accepted", "unknown"), "{second:?}");
+    // The same key with another body: an earlier call may have been accepted, and this one was.
+    let other = OutgoingMail { subject: "Another".into(), ..slow.clone() };
+    assert_eq!(timed(provider, &other).await.as_str(), "unknown");
+    assert_eq!(far.acceptances(&slow), 1);
 }
 
 /// Fault, the outcomes that are honest for it, and how often the mail was really taken.
@@ -132,6 +165,11 @@ const FAULTS: &[(FaultKind, &[&str], u64)] = &[
     (FaultKind::Http500AfterAccept, &["unknown"], 1),
     (FaultKind::HtmlBody, &["unknown"], 0),
     (FaultKind::Throttle, &["throttled"], 0),
+    (FaultKind::ThrottleBare, &["throttled"], 0),
+    (FaultKind::ThrottleRetryAfter, &["throttled"], 0),
+    (FaultKind::TooLarge, &["rejected_message"], 0),
+    (FaultKind::Drip, &["unknown"], 1),
+    (FaultKind::HugeBody, &["unknown"], 1),
     (FaultKind::Unauthorized, &["unusable"], 0),
     (FaultKind::DailyQuota, &["unusable"], 0),
     (FaultKind::SendingPaused, &["unusable"], 0),

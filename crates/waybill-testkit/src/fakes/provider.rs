@@ -26,6 +26,7 @@ pub struct FakeProvider {
     timeout: Duration,
     events_wired: bool,
     max_encoded_bytes: usize,
+    idempotent: Option<Duration>,
     script: Mutex<VecDeque<Step>>,
     otherwise: Mutex<Option<Outcome>>,
     mails: Mutex<Vec<(OutgoingMail, Outcome)>>,
@@ -41,6 +42,7 @@ impl FakeProvider {
             timeout: Duration::from_secs(5),
             events_wired: false,
             max_encoded_bytes: 25 * 1024 * 1024,
+            idempotent: None,
             script: Mutex::default(),
             otherwise: Mutex::default(),
             mails: Mutex::default(),
@@ -64,6 +66,13 @@ impl FakeProvider {
     #[must_use]
     pub fn with_max_encoded_bytes(mut self, max: usize) -> Self {
         self.max_encoded_bytes = max;
+        self
+    }
+
+    /// It remembers idempotency keys for this long. What a repeated call gets is the script's business.
+    #[must_use]
+    pub fn with_keys(mut self, life: Duration) -> Self {
+        self.idempotent = Some(life);
         self
     }
 
@@ -117,6 +126,10 @@ impl Provider for FakeProvider {
 
     fn max_encoded_bytes(&self) -> usize {
         self.max_encoded_bytes
+    }
+
+    fn idempotent(&self) -> Option<Duration> {
+        self.idempotent
     }
 
     async fn send(&self, mail: &OutgoingMail) -> Outcome {

@@ -64,15 +64,31 @@ impl ProvidersConfig {
         );
         r.document("WAYBILL_SENDGRID_TIMEOUT_MS", "`10000`", "Total deadline of one call");
         r.document("WAYBILL_SENDGRID_EVENTS_WIRED", "`false`", "SendGrid events reach `/inbound/sendgrid/default`");
+        r.document("WAYBILL_RESEND_API_KEY", "required for Resend", "API key that may send (`sending_access`)");
+        r.document("WAYBILL_RESEND_BASE_URL", "`https://api.resend.com`", "Address of Resend");
+        r.document(
+            "WAYBILL_RESEND_TIMEOUT_MS",
+            "`10000`",
+            "Total deadline of one call; counts twice in the timings, because an answer that got lost is asked for once more",
+        );
+        r.document("WAYBILL_RESEND_EVENTS_WIRED", "`false`", "Resend events reach `/inbound/resend/default`");
+        r.document(
+            "WAYBILL_RESEND_WEBHOOK_SECRET",
+            "not set",
+            "Signing secret of Resend's webhook (`whsec_…`), two with a comma between while it is being changed. Set: its signature is checked, and no password is asked for",
+        );
         let inbound_secret = r.optional(
             "WAYBILL_INBOUND_SECRET",
-            "Password of the providers' event webhooks (HTTP Basic, any user name); not set: `/inbound` is closed",
+            "Password of the providers' event webhooks (HTTP Basic, any user name), where no signature is checked; not set: they are closed",
         );
         Self { order, environment: r.environment(), inbound_secret: inbound_secret.map(waybill_crypto::Secret::new) }
     }
 
+    /// One per call that a pass may make: a provider with an idempotency key may be called twice.
     pub(super) fn timeouts(&self) -> Vec<Duration> {
-        self.order.iter().map(|kind| timeout(&self.environment, kind)).collect()
+        let calls = |kind: &&ProviderKind| if kind.idempotent.is_some() { 2 } else { 1 };
+        let timeouts = |kind| std::iter::repeat_n(timeout(&self.environment, kind), calls(&kind));
+        self.order.iter().copied().flat_map(timeouts).collect()
     }
 
     /// For a process that sends nothing.

@@ -19,6 +19,11 @@ pub(super) fn check(config: &Config, r: &mut Reader) {
             r.problem(error.name, error.problem.to_owned());
         }
     }
+    for kind in waybill_providers::registry::PROVIDERS {
+        if let Err(error) = (kind.signature)(&waybill_providers::Settings::new(&lookup)) {
+            r.problem(error.name, error.problem.to_owned());
+        }
+    }
     adapters(config, r);
 }
 

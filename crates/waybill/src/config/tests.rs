@@ -220,3 +220,22 @@ fn the_wait_for_the_renderer_is_its_own_timeout_and_three_seconds() {
     let timeout = Duration::from_secs(topology["renderer"]["timeout_s"].as_u64().unwrap() + 3);
     assert_eq!(Duration::from_millis(adapters::RENDERER_TIMEOUT_MS), timeout);
 }
+
+#[test]
+fn a_provider_that_may_be_called_twice_counts_twice_in_the_timings() {
+    let resend = [
+        ("WAYBILL_PROVIDERS", "ses,resend"),
+        ("WAYBILL_RESEND_API_KEY", "re_x"),
+        ("WAYBILL_RESEND_TIMEOUT_MS", "7000"),
+    ];
+    let config = read_all(&with(&resend)).unwrap();
+    let timeouts: Vec<u128> = config.settings.timings.provider_timeouts.iter().map(Duration::as_millis).collect();
+    assert_eq!(timeouts, [10_000, 7_000, 7_000]);
+}
+
+#[test]
+fn a_webhook_secret_that_is_none_is_named_and_not_repeated() {
+    let errors = errors(&[("WAYBILL_RESEND_WEBHOOK_SECRET", "hunter2")]);
+    assert!(errors.contains("WAYBILL_RESEND_WEBHOOK_SECRET") && !errors.contains("hunter2"), "{errors}");
+    assert!(read_all(&with(&[("WAYBILL_RESEND_WEBHOOK_SECRET", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")])).is_ok());
+}

@@ -20,7 +20,7 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use waybill_pipeline::context::Lifecycle;
-use waybill_sink::{EventsTarget, Sink, SinkConfig};
+use waybill_sink::{EventsTarget, Provider, Sink, SinkConfig};
 
 #[derive(Args)]
 pub(crate) struct DevArgs {
@@ -97,6 +97,11 @@ async fn interrupted() {
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
 }
 
+/// The secret in the form of a webhook's: its 32 hexadecimal digits are base64 of something, too.
+fn webhook_secret(secret: &str) -> String {
+    format!("whsec_{secret}")
+}
+
 /// The sink takes the mails through the real adapters and reports them back as provider events.
 fn start_sink(
     listener: TcpListener,
@@ -105,7 +110,10 @@ fn start_sink(
 ) -> (tokio::task::JoinHandle<()>, CancellationToken) {
     let inbound = |provider: &str| format!("http://sink:{secret}@{}/inbound/{provider}/default", addresses.api);
     // Not loopback (`--listen 0.0.0.0:8080`): the sink sends no events there, and unknown outcomes are settled by the window's end.
-    let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid"))).ok();
+    let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid")))
+        .and_then(|events| events.with(Provider::Resend, Some(&inbound("resend"))))
+        .and_then(|events| events.signed_for_resend(&webhook_secret(secret)))
+        .ok();
     let stop = CancellationToken::new();
     let sink = Sink::new(SinkConfig { events, ..SinkConfig::default() });
     let stopped = stop.clone();
