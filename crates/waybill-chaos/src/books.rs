@@ -232,7 +232,10 @@ fn judge(sides: &Sides, first: &Acceptance, second: &Acceptance) -> (Kind, Strin
     match made.outcome.as_deref() {
         None | Some("unknown" | "crashed" | "late") => {
             let outcome = made.outcome.as_deref().unwrap_or("none");
-            (Kind::Unknown, format!("nobody could know: the first attempt's outcome is {outcome}"))
+            let told = sides.told.get(&first.delivery).map_or("never".to_owned(), ToString::to_string);
+            let began = again.started_at;
+            let story = "nobody could know: the first attempt's outcome is";
+            (Kind::Unknown, format!("{story} {outcome}, the second began at {began}, a provider's event came: {told}"))
         }
         Some(outcome) => (Kind::Known, format!("the first attempt's outcome is {outcome}")),
     }

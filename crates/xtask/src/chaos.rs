@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::workspace::{self, Stopwatch};
 
 pub(crate) const HELP: &str = "\
-chaos [--profile P] [--seconds S] [--seed N] [--debug]
+chaos [--profile P] [--seconds S] [--seed N] [--release]
                           nine processes under load while a script made from the seed kills, freezes, cuts and restarts what
                           they stand on; ends with one line of JSON and fails when anything was lost or doubled that could
                           be known (see docs/chaos.md)
@@ -19,10 +19,10 @@ chaos [--profile P] [--seconds S] [--seed N] [--debug]
     --seed N              the script's (1); the same seed repeats the same script
     --script              only prints the script
     --sabotage            loses one delivery and doubles one mail on purpose: the run has to fail
-    --debug               with the debug build, which is there after the tests";
+    --release             with the release build (its first build takes long)";
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let debug = args.flag("--debug");
+    let release = args.flag("--release");
     let mut words = Vec::new();
     for name in ["--profile", "--seconds", "--seed"] {
         if let Some(value) = args.value(name)? {
@@ -37,15 +37,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     args.finish()?;
     let watch = Stopwatch::start();
     watch.heading("the build");
-    let release = (!debug).then_some("--release");
     let built = workspace::cargo(["build", "--locked", "--workspace", "--bin", "waybill", "--bin", "waybill-chaos"])
-        .args(release)
+        .args(release.then_some("--release"))
         .env("SQLX_OFFLINE", "true")
         .status()
         .context("running cargo build")?;
     ensure!(built.success(), "the build failed");
     watch.heading("chaos");
-    let binaries = workspace::target().join(if debug { "debug" } else { "release" });
+    let binaries = workspace::target().join(if release { "release" } else { "debug" });
     let status = Command::new(binaries.join("waybill-chaos"))
         .args(words)
         .env("WAYBILL_BIN", binaries.join("waybill"))
