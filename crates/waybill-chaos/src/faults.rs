@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use sqlx::Connection as _;
 use tokio::time::{Instant, sleep_until};
 use waybill_sink::{Fault as SinkFault, Provider};
@@ -13,6 +13,11 @@ use crate::{
     script::{Fault, Link, Step, TROUBLES},
     world::World,
 };
+
+/// How often fallen processes are looked for.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long healing may take.
+const HEAL: Duration = Duration::from_secs(60);
 
 /// What ends a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,23 +62,33 @@ impl<'a> Faults<'a> {
     pub(crate) async fn run(mut self, script: &[Step], begun: Instant, length: Duration) -> Result<Done> {
         let mut steps = script.iter().peekable();
         let end = begun + length;
-        loop {
+        while Instant::now() < end {
             let next_step = steps.peek().map(|step| begun + step.at);
             let next_end = self.ends.iter().map(|(at, _)| *at).min();
-            let Some(next) = next_step.into_iter().chain(next_end).min().filter(|next| *next < end) else { break };
+            let look = Instant::now() + LOOK;
+            let next = next_step.into_iter().chain(next_end).fold(look.min(end), Instant::min);
             sleep_until(next).await;
-            if next_step == Some(next) {
-                if let Some(step) = steps.next() {
-                    eprintln!("   {step}");
-                    self.begin(step.fault).await.with_context(|| format!("{:?}", step.fault))?;
-                }
-            } else {
-                self.end_what_is_over().await?;
+            if next_step.is_some_and(|at| at <= Instant::now())
+                && let Some(step) = steps.next()
+            {
+                eprintln!("   {step}");
+                self.begin(step.fault).await.with_context(|| format!("{:?}", step.fault))?;
             }
+            self.end_what_is_over().await?;
+            self.start_the_fallen()?;
         }
-        sleep_until(end).await;
         self.heal().await?;
         Ok(self.done)
+    }
+
+    /// Whoever ended by itself is started again, as a supervisor does: a deploy that took its time, or a start without a database.
+    fn start_the_fallen(&mut self) -> Result<()> {
+        for member in Member::all() {
+            if !self.ends.iter().any(|(_, end)| *end == End::Start(member)) {
+                self.fleet.start(member)?;
+            }
+        }
+        Ok(())
     }
 
     fn ends_in(&mut self, after: Duration, end: End) {
@@ -90,7 +105,6 @@ impl<'a> Faults<'a> {
             Fault::Restart { member } => {
                 self.fleet.signal(member, "CONT")?;
                 self.fleet.signal(member, "TERM")?;
-                self.ends_in(Duration::from_millis(500), End::Start(member));
             }
             Fault::Freeze { member, for_ } => {
                 self.fleet.signal(member, "STOP")?;
@@ -120,7 +134,7 @@ impl<'a> Faults<'a> {
                 self.ends_in(for_, End::ContinuePostgres);
             }
             Fault::PostgresSlowDisk { for_ } => {
-                self.set_slow_disk(true).await;
+                let _ = self.set_slow_disk(true).await;
                 self.ends_in(for_, End::FastDisk);
             }
             Fault::PostgresLocked { for_ } => {
@@ -178,7 +192,8 @@ impl<'a> Faults<'a> {
             End::ContinueRedis => signal(self.world.redis.pid(), "CONT")?,
             End::StartPostgres => self.world.postgres.restart().context("starting PostgreSQL")?,
             End::ContinuePostgres => self.thaw()?,
-            End::FastDisk => self.set_slow_disk(false).await,
+            // If it can't be taken back now, healing does.
+            End::FastDisk => drop(self.set_slow_disk(false).await),
             End::Unlock => {
                 if let Some(lock) = self.lock.take() {
                     // The server may have ended it already.
@@ -198,6 +213,11 @@ impl<'a> Faults<'a> {
         }
         self.done.ends.push(Instant::now());
         self.world.sink.set_faults(Vec::new());
+        // A setting that could not be taken back while the server was away.
+        let healing = Instant::now();
+        while !self.set_slow_disk(false).await {
+            ensure!(healing.elapsed() < HEAL, "PostgreSQL does not answer after it was healed");
+        }
         self.fleet.heal()
     }
 
@@ -226,15 +246,18 @@ impl<'a> Faults<'a> {
     }
 
     /// `commit_delay` makes each flush of the log wait: a slow disk as its users see it.
-    async fn set_slow_disk(&self, slow: bool) {
+    async fn set_slow_disk(&self, slow: bool) -> bool {
         let (delay, siblings) = if slow { (100_000, 0) } else { (0, 5) };
         for sql in [
             format!("ALTER SYSTEM SET commit_delay = {delay}"),
             format!("ALTER SYSTEM SET commit_siblings = {siblings}"),
             "SELECT pg_reload_conf()".to_owned(),
         ] {
-            self.quietly(sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&self.world.pool)).await;
+            if self.quietly(sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&self.world.pool)).await.is_none() {
+                return false;
+            }
         }
+        true
     }
 
     async fn lock_tables(&mut self) {

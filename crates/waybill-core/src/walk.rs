@@ -108,6 +108,8 @@ pub enum HoldReason {
     AllProvidersUnusable,
     /// The monotonic clock says that the next call might outlive the claim.
     ClaimTooShort,
+    /// A fact (a late acceptance, a provider's event, a person's word) took the claim away before the first call.
+    ClaimLost,
     /// The process is stopping.
     Stopping,
 }

@@ -8,7 +8,8 @@ use crate::{
 use std::time::Duration;
 use uuid::Uuid;
 use waybill_core::{
-    ids::{AttemptId, DeliveryId, JobId},
+    identity::Identity,
+    ids::{AttemptId, DeliveryId, JobId, TenantId},
     state::DeliveryState,
 };
 
@@ -33,6 +34,8 @@ pub enum Claim {
         attempts: u32,
         /// Index of the provider to start at.
         position: usize,
+        /// The identity was claimed before: a late acceptance of an earlier claim may yet end this one ([`Store::holds_claim`]).
+        again: bool,
     },
     /// The identity was sent: this delivery is a duplicate of `by`.
     AlreadySent { by: DeliveryId },
@@ -69,6 +72,7 @@ struct Answer {
     attempts: i32,
     position: i32,
     granted: bool,
+    again: bool,
     own_due: Option<f64>,
     send_state: Option<String>,
     holder: Option<Uuid>,
@@ -138,6 +142,7 @@ impl Answer {
                 version: self.version + 1,
                 attempts: to_u32(self.attempts),
                 position: to_u32(self.position) as usize,
+                again: self.again,
             };
         }
         match self.send_state.as_deref() {
@@ -234,7 +239,9 @@ impl Store {
                            job_created_at, job_seq)
                     WHERE x.free = (s.state = 'released' OR (s.state = 'sent' AND EXISTS (
                         SELECT FROM gate g WHERE g.delivery_id = EXCLUDED.delivery_id AND g.verdict = 'again'))))
-                RETURNING s.tenant_id, s.identity, s.state, s.delivery_id, s.claim_token, s.claim_expires_at
+                RETURNING s.tenant_id, s.identity, s.state, s.delivery_id, s.claim_token, s.claim_expires_at,
+                          -- Of a row that was there before this statement: the lock of the conflict stands in it.
+                          s.xmax::text <> '0' AS again
             ),
             granted AS (
                 SELECT c.id, c.token, c.attempt, c.attempts, t.claim_expires_at
@@ -258,6 +265,7 @@ impl Store {
             SELECT d.id AS "delivery!", d.state AS "state!", d.version AS "version!", d.attempts AS "attempts!",
                    d.provider_position AS "position!",
                    coalesce(t.claim_token = i.token AND t.delivery_id = d.id, false) AS "granted!",
+                   coalesce(t.again, false) AS "again!",
                    extract(epoch FROM d.due_at - now())::float8 AS own_due,
                    t.state AS "send_state?", t.delivery_id AS "holder?",
                    extract(epoch FROM t.claim_expires_at - now())::float8 AS claim_left,
@@ -279,5 +287,22 @@ impl Store {
         .fetch_all(self.db())
         .await?;
         answers.into_iter().map(Answer::claim).collect()
+    }
+
+    /// Whether a claim still stands. A fact (a late acceptance, a provider's event, a person's word) takes it away while its holder
+    /// believes in it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub async fn holds_claim(&self, tenant: TenantId, identity: Identity, token: Uuid) -> Result<bool, StoreError> {
+        let held = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM sends WHERE tenant_id = $1 AND identity = $2 AND state = 'claimed' AND claim_token = $3) AS "held!""#,
+            tenant.0,
+            &identity.0[..],
+            token
+        )
+        .fetch_one(self.db())
+        .await?;
+        Ok(held)
     }
 }

@@ -238,12 +238,13 @@ impl Deliverer {
         let (mut moves, mut waits) = (Vec::new(), Vec::new());
         for (((delivery, content), request), claim) in open.into_iter().zip(requests).zip(claims) {
             match claim {
-                Ok(Ok(Some(Claim::Granted { version: _, attempts, position }))) => {
+                Ok(Ok(Some(Claim::Granted { version: _, attempts, position, again }))) => {
                     let ticket = tickets.remove(&delivery.id);
                     let granted = Granted {
                         token: request.token,
                         attempt: request.attempt,
                         attempts,
+                        again,
                         // Behind the last step stands only what a person sends again, or what outlived its list of providers. A pass
                         // that calls nobody would count as one that everybody refused.
                         position: if position < self.context.steps().len() { position } else { 0 },

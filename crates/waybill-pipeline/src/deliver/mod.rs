@@ -73,6 +73,8 @@ struct Granted {
     /// Whole passes before this one.
     attempts: u32,
     position: usize,
+    /// The identity was claimed before.
+    again: bool,
     /// On the monotonic clock: after this somebody else may hold the claim.
     until: Duration,
 }

@@ -83,6 +83,10 @@ impl Walk<'_> {
             Ok(mail) => mail,
             Err(no_mail) => return self.without_mail(no_mail, pass),
         };
+        if self.granted.again && !self.claim_stands().await {
+            metrics::counter!("waybill_claims_given_up_total").increment(1);
+            return Verdict::Hold { delay: Duration::ZERO, why: HoldReason::ClaimLost };
+        }
         loop {
             let provider = match next {
                 Next::End(verdict) => return verdict,
@@ -95,6 +99,15 @@ impl Walk<'_> {
             let outcome = self.call(provider, &mail).await;
             next = pass.after(&outcome, self.on_unknown(provider), retry, self.granted.attempts, context.chance.unit());
         }
+    }
+
+    /// An earlier claim of this identity may have been accepted after all, and its result may have come while the mail was being made:
+    /// then it is sent, and this claim is gone. The clock can't say so. A first claim has no such past, and asks nobody.
+    async fn claim_stands(&self) -> bool {
+        let (delivery, token) = (self.delivery, self.granted.token);
+        let held = self.worker.context.store.holds_claim(delivery.tenant, delivery.identity, token).await;
+        // A database that can't be asked can't record either: nothing is sent while the authority is away.
+        held.unwrap_or(false)
     }
 
     /// Asks the monotonic clock whether a call still fits before the claim's end, and whether the process is stopping.
@@ -188,11 +201,13 @@ impl Walk<'_> {
                 position: 0,
                 detail: format!("every provider account is unusable; waiting. {detail}"),
             },
-            Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::Stopping } => Recorded::Hold {
-                delay: *delay,
-                position: self.position,
-                detail: "given back before the next call; no attempt was used".into(),
-            },
+            Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::ClaimLost | HoldReason::Stopping } => {
+                Recorded::Hold {
+                    delay: *delay,
+                    position: self.position,
+                    detail: "given back before the next call; no attempt was used".into(),
+                }
+            }
             Verdict::Retry { delay } => Recorded::Retry { delay: *delay, attempts, position: 0, detail },
             Verdict::Failed { reason, dead_letter } => {
                 Recorded::Failed { reason: *reason, dead_letter: *dead_letter, attempts, detail }

@@ -17,7 +17,7 @@ fn request(delivery: u128, token: u128) -> ClaimRequest {
 fn sqs_01_two_messages_of_one_delivery_in_one_claim_each_get_their_own_answer() {
     let (a, b, gone) = (request(1, 1), request(2, 2), request(3, 3));
     let again = request(1, 4);
-    let granted = || Claim::Granted { version: 2, attempts: 0, position: 0 };
+    let granted = || Claim::Granted { version: 2, attempts: 0, position: 0, again: false };
     let refused = || Claim::InProgress { until_in: None, by: a.delivery, unknown: false };
     let claims = vec![(a.delivery, granted()), (b.delivery, granted()), (a.delivery, refused())];
     let answers = in_their_order(&[a, gone, b, again, gone], claims);

@@ -1,14 +1,17 @@
 //! Steps 6 to 8: one sender per identity, and no call that might outlive its claim.
 
-use crate::world::World;
-use std::time::Duration;
+use crate::{acts::Role, holding::Slow, world::World};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 use waybill_core::{
-    ids::DeliveryId,
+    ids::{AttemptId, DeliveryId},
     message::{DeliveryMessage, encode},
     outcome::Outcome,
     ports::{Queue, QueueName},
     state::DeliveryState,
 };
+use waybill_pipeline::deliver;
+use waybill_store::{AttemptResult, Claim, ClaimRequest, Recorded};
 use waybill_testkit::fakes::Step;
 
 fn accepted() -> Outcome {
@@ -68,6 +71,50 @@ async fn a_claim_that_is_too_short_by_the_monotonic_clock_is_given_up_without_a_
     w.work().await;
     assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 0)));
     w.check().await;
+}
+
+/// The first worker's acceptance is late, and comes while the second one fetches the document: the claim can't be granted any more, but it
+/// has been. The clock says "go on"; the database says whose mail it is.
+#[tokio::test]
+async fn a_late_acceptance_between_the_second_claim_and_its_call_stops_the_call() {
+    let w = World::new().await;
+    w.need_documents().await;
+    let (_, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+    let delivery = deliveries[0];
+    let renderers = w.renderers();
+    w.until("its message", async || w.queue.peek(QueueName::Delivery).len() == 1).await;
+    renderers.stop().await;
+    w.lose_messages(QueueName::Delivery).await;
+    // The first worker sends, and stands still for longer than its claim and the window.
+    let first = ClaimRequest { delivery, token: uuid::Uuid::new_v4(), attempt: AttemptId(uuid::Uuid::now_v7()) };
+    let granted = w.store.claim(&[first], Duration::from_secs(60)).await.unwrap().remove(0).1;
+    assert!(matches!(granted, Claim::Granted { again: false, .. }), "{granted:?}");
+    w.let_claim_end(delivery).await;
+    w.round().await;
+    assert_eq!(w.state(delivery).await, DeliveryState::Unknown);
+    w.let_due(delivery).await;
+    w.round().await;
+    assert_eq!(w.state(delivery).await, DeliveryState::Retrying);
+    // The second one has the claim and waits for the document.
+    let slow = Arc::new(Slow { inner: w.objects.clone(), gate: Semaphore::new(0) });
+    let second = Role::over(w.context_with(w.store.clone(), slow.clone()), deliver::worker::run);
+    w.let_due(delivery).await;
+    w.round().await;
+    w.until_state(delivery, DeliveryState::Sending).await;
+    let loaded = w.store.load_deliveries(&[delivery]).await.unwrap().remove(0);
+    let late = AttemptResult {
+        delivery,
+        tenant: loaded.tenant,
+        identity: loaded.identity,
+        token: first.token,
+        attempt: first.attempt,
+        calls: serde_json::json!([]),
+        result: Recorded::Sent { provider: "ses".into(), provider_message_id: "m".into() },
+    };
+    w.store.record_late(&[late], false).await.unwrap();
+    slow.gate.add_permits(10);
+    second.stop().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (0, 0)), "it was sent once, by the first");
 }
 
 #[tokio::test]

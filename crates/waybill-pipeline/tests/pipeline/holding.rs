@@ -167,9 +167,9 @@ async fn a_router_holds_the_message_of_a_decision_that_takes_long() {
 }
 
 /// Objects that nobody gets before the test says so.
-struct Slow {
-    inner: Arc<dyn ObjectStore>,
-    gate: Semaphore,
+pub(crate) struct Slow {
+    pub(crate) inner: Arc<dyn ObjectStore>,
+    pub(crate) gate: Semaphore,
 }
 
 #[async_trait]

@@ -8,7 +8,7 @@ async fn a_claim_writes_its_attempt_and_moves_its_delivery() {
     let w = World::new().await;
     let (delivery, identity) = w.fresh().await;
     let (claim, answer) = w.claim(delivery).await;
-    assert_eq!(answer, Claim::Granted { version: 2, attempts: 0, position: 0 });
+    assert_eq!(answer, Claim::Granted { version: 2, attempts: 0, position: 0, again: false });
     let seen = w.see(delivery).await;
     assert_eq!((seen.state, seen.version), (DeliveryState::Sending, 2));
     assert!((seen.due_in.unwrap() - TTL.as_secs_f64()).abs() < 5.0, "{seen:?}");

@@ -203,7 +203,7 @@ async fn an_unknown_whose_window_is_over_goes_on_and_a_held_one_waits_for_a_pers
     let resolve = ResolveUnknown { delivery: open, version: due[0].version, to };
     assert_eq!(w.store.resolve_unknowns(&[resolve]).await.unwrap(), [open]);
     assert_eq!(w.send(open_identity).await, Some(("released".into(), open)));
-    assert_eq!(w.claim(open).await.1, Claim::Granted { version: 5, attempts: 0, position: 1 });
+    assert_eq!(w.claim(open).await.1, Claim::Granted { version: 5, attempts: 0, position: 1, again: true });
     // The held one: a reminder a day, then a decision.
     assert_eq!(w.store.remind_of_held(10).await.unwrap(), [(held, w.tenant)]);
     assert_eq!(w.store.remind_of_held(10).await.unwrap(), []);
