@@ -227,13 +227,7 @@ impl Protocol {
             Send::Unknown { .. } | Send::Free | Send::Sent { .. } => false,
         };
         if !held {
-            if verdict == Verdict::Sent && self.mutant != Mutant::LateAcceptanceIgnored {
-                world.fact(delivery);
-            }
-            if verdict == Verdict::Sent && !matches!(world.send, Send::Sent { .. }) {
-                world.breaks(Broken::AcceptanceUnrecorded);
-            }
-            worker.at = At::Acknowledge;
+            self.record_late(world, worker, verdict);
             return;
         }
         let attempts = worker.attempts + 1;
@@ -266,6 +260,19 @@ impl Protocol {
             Verdict::Unknown { .. } => false,
         };
         worker.at = if gives_back { At::Release } else { At::Acknowledge };
+    }
+
+    /// The claim was lost: an acceptance is a fact all the same, everything else changes nothing.
+    fn record_late(&self, world: &mut World, worker: &mut Worker, verdict: Verdict) {
+        if verdict == Verdict::Sent {
+            if self.mutant != Mutant::LateAcceptanceIgnored {
+                world.fact(worker.delivery);
+            }
+            if !matches!(world.send, Send::Sent { .. }) {
+                world.breaks(Broken::AcceptanceUnrecorded);
+            }
+        }
+        worker.at = At::Acknowledge;
     }
 
     fn release_lock(&self, world: &mut World, worker: &mut Worker) {

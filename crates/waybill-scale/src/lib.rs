@@ -3,7 +3,7 @@
 //! - [`calendar`], [`pool`], [`rng`], [`stats`] are the simulator: time, servers with a queue, chance from a seed, percentiles;
 //! - [`inputs`] reads `measured.json`: every number with where it comes from. An assumption says that it is one;
 //! - [`system`] is the service: API processes with group commits, queues, routers, workers with permits and pollers, the database as a pool of
-//!   servers; [`deliver`] the worker's side of it, [`providers`] the providers with their quotas and outages;
+//!   servers; [`accept`] the way to its queues, [`deliver`] the worker's side, [`providers`] the providers with their quotas and outages;
 //! - [`scenario`] are the questions, [`cost`] the prices, [`report`] the answers, [`check`] holds the model against a real bench.
 //!
 //! Invariants: the same seed gives the same result; every delivery that came in is accepted, dead, or still inside. It knows no other
@@ -11,6 +11,7 @@
 //!
 //! To ask another question: a [`scenario::Scenario`].
 
+pub mod accept;
 pub mod calendar;
 pub mod check;
 pub mod cost;

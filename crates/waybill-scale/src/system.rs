@@ -1,11 +1,12 @@
-//! The service as stations and queues: from the post of an event to the message of a delivery. `deliver` goes on from there.
+//! The service as stations and queues: what happens when something is over, and the database's statements. `accept` is the way from a post to
+//! the delivery queue, `deliver` the way from there to a provider.
 //!
 //! One statement of the database is one job of its pool; a statement's time grows with its rows. Each process runs one statement of a kind at
 //! a time, over what came while the last one ran: the group commit of `waybill-pipeline`.
 
 use crate::{
     calendar::Calendar,
-    deliver::{Delivery, Next, Worker},
+    deliver::{Delivery, Worker},
     inputs::StatementTime,
     pool::Pool,
     providers::{Answer, Provider},
@@ -115,15 +116,15 @@ pub(crate) struct System<'a> {
     pub(crate) lanes: Vec<Lane>,
     /// When each event was posted.
     pub(crate) events: Vec<f64>,
-    gathering: Vec<(Vec<u32>, bool)>,
-    main: VecDeque<u32>,
-    routers: Vec<usize>,
+    pub(crate) gathering: Vec<(Vec<u32>, bool)>,
+    pub(crate) main: VecDeque<u32>,
+    pub(crate) routers: Vec<usize>,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) queue: VecDeque<u32>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) providers: Vec<Provider>,
-    posts_left: usize,
-    resting_posters: usize,
+    pub(crate) posts_left: usize,
+    pub(crate) resting_posters: usize,
     pub(crate) books: Books,
 }
 
@@ -256,100 +257,6 @@ impl<'a> System<'a> {
         if !over || self.books.inside_now() > 0 {
             self.calendar.plan(1.0, Event::Sample);
         }
-    }
-
-    fn plan_arrival(&mut self) {
-        if let Arrivals::Open { deliveries_per_s, seconds } = self.scenario.arrivals {
-            let wait = self.rng.exponential(deliveries_per_s / self.scenario.recipients as f64);
-            if self.calendar.now() + wait < seconds {
-                self.calendar.plan(wait, Event::Arrive);
-            }
-        }
-    }
-
-    fn arrive(&mut self) {
-        if self.posts_left == 0 {
-            return;
-        }
-        if let Arrivals::Closed { backlog, .. } = self.scenario.arrivals
-            && self.books.inside_now() >= backlog
-        {
-            self.resting_posters += 1;
-            return;
-        }
-        self.posts_left -= 1;
-        self.plan_arrival();
-        let event = self.events.len() as u32;
-        self.events.push(self.calendar.now());
-        self.books.created += self.scenario.recipients as u64;
-        let api = event as usize % self.scenario.api;
-        let seconds = self.cpu("cpu_share_api") * self.scenario.recipients as f64;
-        let pool = self.cpu_pool(api);
-        self.work(pool, seconds, Event::Checked { api, event });
-    }
-
-    /// A delivery has ended: a poster that rests because too many are inside may go on.
-    pub(crate) fn ended(&mut self) {
-        self.books.last_end = self.calendar.now();
-        if self.resting_posters > 0 {
-            self.resting_posters -= 1;
-            self.calendar.plan(0.0, Event::Arrive);
-        }
-    }
-
-    /// 202: the events go on to be published.
-    pub(crate) fn answered_posts(&mut self, api: usize, events: Vec<u32>) {
-        if let Arrivals::Closed { .. } = self.scenario.arrivals {
-            events.iter().for_each(|_| self.calendar.plan(0.0, Event::Arrive));
-        }
-        let gather = self.scenario.inputs.ms("gather_ms");
-        let rate = self.scenario.expected_rate() / (self.scenario.recipients * self.scenario.api) as f64;
-        let (waiting, timed) = &mut self.gathering[api];
-        waiting.extend(events);
-        let whole = waiting.len() / BATCH * BATCH;
-        if rate * gather < self.scenario.inputs.get("gather_worth") {
-            let all = std::mem::take(waiting);
-            self.publish(all);
-        } else if whole > 0 {
-            let rest = waiting.split_off(whole);
-            let full = std::mem::replace(waiting, rest);
-            self.publish(full);
-        } else if !*timed {
-            *timed = true;
-            self.calendar.plan(gather, Event::Gathered { api });
-        }
-    }
-
-    fn publish(&mut self, events: Vec<u32>) {
-        for chunk in events.chunks(BATCH) {
-            self.queue_request("queue_send_ms", chunk.len(), Event::Published(chunk.to_vec()));
-        }
-    }
-
-    fn feed_routers(&mut self) {
-        for router in 0..self.routers.len() {
-            while self.routers[router] > 0 && !self.main.is_empty() {
-                self.routers[router] -= 1;
-                let events: Vec<u32> = self.main.drain(..self.main.len().min(BATCH)).collect();
-                self.queue_request("queue_receive_ms", events.len(), Event::Routing { router, events });
-            }
-        }
-    }
-
-    fn routed(&mut self, router: usize, events: &[u32]) {
-        let mut units = Vec::with_capacity(events.len() * self.scenario.recipients);
-        for event in events {
-            let born = self.events[*event as usize];
-            for _ in 0..self.scenario.recipients {
-                units.push(self.deliveries.len() as u32);
-                self.deliveries.push(Delivery { born, attempts: 0, position: 0, next: Next::Send });
-            }
-        }
-        for chunk in units.chunks(BATCH) {
-            self.queue_request("queue_send_ms", chunk.len(), Event::Queued(chunk.to_vec()));
-        }
-        self.routers[router] += 1;
-        self.feed_routers();
     }
 
     pub(crate) fn lane(&self, worker: usize, kind: Kind) -> usize {
