@@ -244,3 +244,44 @@ async fn sqs_08_a_batch_of_poison_does_not_hold_back_the_good_ones() {
     assert_eq!(queue.depth(QueueName::DeliveryDead).await.unwrap().visible, 20);
     db.close().await;
 }
+
+/// How the commits of a step were asked to be written, by table row touched.
+async fn commits(db: &TestDb) -> Vec<String> {
+    let seen = sqlx::query_scalar("DELETE FROM seen_commits RETURNING setting").fetch_all(&db.pool).await.unwrap();
+    let mut seen: Vec<String> = seen;
+    seen.dedup();
+    seen
+}
+
+/// docs/decisions/0009: what a row remembers does not wait for the disk; what only the queue has does.
+#[tokio::test]
+async fn only_messages_that_nothing_else_remembers_wait_for_the_disk() {
+    let db = TestDb::new().await;
+    let queue = queue(&db);
+    sqlx::raw_sql(
+        "CREATE TABLE seen_commits (setting text NOT NULL);
+         CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO seen_commits SELECT current_setting('synchronous_commit'); RETURN NULL; END $$;
+         CREATE TRIGGER note_commit AFTER INSERT OR UPDATE OR DELETE ON queue_messages FOR EACH ROW EXECUTE FUNCTION note_commit();",
+    )
+    .execute(&db.pool)
+    .await
+    .unwrap();
+    for name in QueueName::ALL {
+        let remembered = matches!(name, QueueName::Main | QueueName::Delivery);
+        assert_eq!(queue.send_batch(name, &[message("a", "x")]).await.unwrap(), [Ok(())]);
+        assert_eq!(commits(&db).await, [if remembered { "off" } else { "on" }], "{name:?}");
+        let got = queue.receive(name, 1, NO_WAIT, MINUTE).await.unwrap();
+        assert_eq!(commits(&db).await, ["off"], "{name:?}");
+        let receipt = got[0].receipt.clone();
+        assert_eq!(queue.change_visibility_batch(name, &[(receipt.clone(), MINUTE)]).await.unwrap(), [Ok(())]);
+        assert_eq!(commits(&db).await, ["off"], "{name:?}");
+        assert_eq!(queue.delete_batch(name, &[receipt]).await.unwrap(), [Ok(())]);
+        assert_eq!(commits(&db).await, ["off"], "{name:?}");
+    }
+    // The setting is of the statement, not of the pool's connection.
+    let rest: String =
+        sqlx::query_scalar("SELECT current_setting('synchronous_commit')").fetch_one(&db.pool).await.unwrap();
+    assert_eq!(rest, "on");
+    db.close().await;
+}

@@ -116,11 +116,27 @@ impl LocalQueue {
 
     async fn insert(&self, queue: QueueName, messages: &[&OutgoingMessage], requests: usize) -> Result<(), EntryError> {
         self.count(requests);
-        sql::insert(&self.pool, queue.as_str(), messages).await.map_err(|e| EntryError::Temporary(failed(&e).0))?;
+        sql::insert(&self.pool, queue.as_str(), messages, !remembered(queue))
+            .await
+            .map_err(|e| EntryError::Temporary(failed(&e).0))?;
         if messages.iter().any(|message| message.delay.is_zero()) {
             self.wakes.wake_everywhere(queue);
         }
         Ok(())
+    }
+}
+
+/// Whether a message of this queue only repeats what a row of the database says: a job that is PENDING, a delivery that is not final. Those of
+/// the other queues are the only copy of what a producer, a provider or a person may look for.
+fn remembered(queue: QueueName) -> bool {
+    match queue {
+        QueueName::Main | QueueName::Delivery => true,
+        QueueName::Intake
+        | QueueName::Feedback
+        | QueueName::MainDead
+        | QueueName::DeliveryDead
+        | QueueName::IntakeDead
+        | QueueName::FeedbackDead => false,
     }
 }
 

@@ -1,4 +1,8 @@
 //! The statements on `queue_messages`: one per request, whatever its size.
+//!
+//! Most of them commit without waiting for the disk (`set_config('synchronous_commit', 'off', true)`, for the one statement). What a
+//! caller does with the answer is a commit of its own in the same log, and a log is never flushed with a hole in it: whoever's commit
+//! waits for the disk also waits for what was written before. docs/decisions/0009-queue-commits-do-not-wait.md has the proof per caller.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, types::Json};
@@ -49,7 +53,8 @@ pub(super) struct Ask<'a> {
     pub(super) after_group: &'a str,
 }
 
-pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMessage]) -> sqlx::Result<()> {
+/// `waits`: the sender has nothing else that remembers these messages, so the commit waits for the disk.
+pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMessage], waits: bool) -> sqlx::Result<()> {
     let bodies: Vec<&str> = messages.iter().map(|m| m.body.as_str()).collect();
     let attributes: Vec<Json<&[(String, String)]>> = messages.iter().map(|m| Json(m.attributes.as_slice())).collect();
     let groups: Vec<String> =
@@ -58,12 +63,14 @@ pub(super) async fn insert(pool: &PgPool, queue: &str, messages: &[&OutgoingMess
     sqlx::query!(
         "INSERT INTO queue_messages (queue, body, attributes, group_id, visible_at)
          SELECT $1, m.body, m.attributes, m.group_id, now() + make_interval(secs => m.delay)
-         FROM UNNEST($2::text[], $3::jsonb[], $4::text[], $5::float8[]) AS m (body, attributes, group_id, delay)",
+         FROM UNNEST($2::text[], $3::jsonb[], $4::text[], $5::float8[]) AS m (body, attributes, group_id, delay)
+         WHERE $6 OR (SELECT set_config('synchronous_commit', 'off', true)) = 'off'",
         queue,
         &bodies as &[&str],
         &attributes as &[Json<&[(String, String)]>],
         &groups,
-        &delays
+        &delays,
+        waits
     )
     .execute(pool)
     .await?;
@@ -129,7 +136,7 @@ pub(super) async fn receive(pool: &PgPool, ask: &Ask<'_>) -> sqlx::Result<Vec<Re
             receive_count = CASE WHEN m.receive_count >= $5 THEN 0 ELSE m.receive_count + 1 END,
             visible_at = CASE WHEN m.receive_count >= $5 THEN now() ELSE now() + make_interval(secs => $4) END,
             receipt = CASE WHEN m.receive_count >= $5 THEN NULL ELSE gen_random_uuid() END
-        WHERE m.id = ANY (ARRAY(SELECT id FROM picked))
+        WHERE m.id = ANY (ARRAY(SELECT id FROM picked)) AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
         RETURNING m.id, m.queue, m.body, m.attributes AS "attributes: Json<Vec<(String, String)>>", m.sent_at, m.receive_count,
             m.receipt, (SELECT group_id FROM ready ORDER BY step DESC LIMIT 1) AS last_group"#,
         ask.queue,
@@ -148,6 +155,7 @@ pub(super) async fn delete(pool: &PgPool, queue: &str, ids: &[i64], receipts: &[
     sqlx::query_scalar!(
         r#"WITH asked AS (
             SELECT * FROM UNNEST($2::bigint[], $3::uuid[]) WITH ORDINALITY AS a (id, receipt, position)
+            WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
         ),
         deleted AS (
             DELETE FROM queue_messages m USING asked
@@ -178,6 +186,7 @@ pub(super) async fn change(
     sqlx::query_scalar!(
         r#"WITH asked AS (
             SELECT * FROM UNNEST($2::bigint[], $3::uuid[], $4::float8[]) WITH ORDINALITY AS a (id, receipt, seconds, position)
+            WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
         ),
         changed AS (
             UPDATE queue_messages m SET visible_at = now() + make_interval(secs => asked.seconds)
