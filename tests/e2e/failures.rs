@@ -174,6 +174,25 @@ async fn a_mail_that_ses_does_not_take_arrives_through_resend_and_its_signed_eve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mail_that_ses_does_not_take_arrives_through_postmark_and_its_events_are_heard() {
+    falls_back_to(Provider::Postmark, "postmark").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pv_02_an_address_that_postmark_calls_inactive_is_not_tried_elsewhere() {
+    let world = World::with(&[("WAYBILL_PROVIDERS", "postmark,sendgrid")]).await;
+    let _process = world.start("all").await;
+    let mut note = world.note("e1", "s1", 1);
+    note["recipients"][0]["email"] = serde_json::json!("inactive@example.test");
+    let job = world.accept(&note).await;
+    let finished = world.finished(&job).await;
+    let delivery = &finished["deliveries"]["data"][0];
+    assert_eq!((delivery["state"].as_str(), delivery["reason"].as_str()), (Some("FAILED"), Some("recipient_rejected")));
+    assert_eq!((world.sink.requests("postmark"), world.sink.requests("sendgrid"), world.sink.accepted()), (1, 0, 0));
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_of_resend_that_got_lost_is_settled_by_the_key_without_a_second_mail() {
     // With a window (its events are wired, and none comes) and without one.
     for wired in ["true", "false"] {

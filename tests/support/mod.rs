@@ -39,10 +39,11 @@ const INBOUND: &str = "inbound-secret-of-the-tests";
 const WEBHOOK_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
 
 /// Short times, so that a test sees a claim expire; the inequalities of the protocol hold as in production.
-const TIMES: [(&str, &str); 21] = [
+const TIMES: [(&str, &str); 23] = [
     ("WAYBILL_SES_TIMEOUT_MS", "1000"),
     ("WAYBILL_SENDGRID_TIMEOUT_MS", "1000"),
     ("WAYBILL_RESEND_TIMEOUT_MS", "1000"),
+    ("WAYBILL_POSTMARK_TIMEOUT_MS", "1000"),
     ("WAYBILL_CLAIM_MARGIN_MS", "200"),
     ("WAYBILL_HANDLER_TIMEOUT_MS", "2300"),
     ("WAYBILL_CLAIM_TTL_MS", "2600"),
@@ -61,6 +62,7 @@ const TIMES: [(&str, &str); 21] = [
     ("WAYBILL_SES_EVENTS_WIRED", "true"),
     ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
     ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
+    ("WAYBILL_POSTMARK_EVENTS_WIRED", "true"),
 ];
 
 /// One test's world.
@@ -201,6 +203,8 @@ impl World {
             ("WAYBILL_SENDGRID_API_KEY", "SG.test"),
             ("WAYBILL_RESEND_BASE_URL", &sink_url),
             ("WAYBILL_RESEND_API_KEY", "re_test"),
+            ("WAYBILL_POSTMARK_BASE_URL", &sink_url),
+            ("WAYBILL_POSTMARK_SERVER_TOKEN", "pm-test"),
             ("WAYBILL_RESEND_WEBHOOK_SECRET", WEBHOOK_SECRET),
             ("WAYBILL_INBOUND_SECRET", INBOUND),
             ("WAYBILL_DATA_DIR", &data.to_string_lossy()),
@@ -424,6 +428,7 @@ async fn start_sink(api: SocketAddr) -> (Sink, String, CancellationToken) {
     let inbound = |provider: &str| format!("http://sink:{INBOUND}@{api}/inbound/{provider}/default");
     let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid")))
         .and_then(|events| events.with(Provider::Resend, Some(&inbound("resend"))))
+        .and_then(|events| events.with(Provider::Postmark, Some(&inbound("postmark"))))
         .and_then(|events| events.signed_for_resend(WEBHOOK_SECRET))
         .expect("a loopback address and a secret");
     let sink = Sink::new(SinkConfig { events: Some(events), ..SinkConfig::default() });

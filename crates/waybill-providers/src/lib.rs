@@ -1,7 +1,7 @@
 //! Mail providers: one folder each, from a composed mail to exactly one [`Outcome`](waybill_core::outcome::Outcome), and from the
 //! provider's events to [`FeedbackEvent`](waybill_core::ports::FeedbackEvent)s.
 //!
-//! What it does: [`ses`], [`sendgrid`] and [`resend`] send one mail per call over their HTTP APIs, tag it with our ids (and nothing
+//! What it does: [`ses`], [`sendgrid`], [`resend`] and [`postmark`] send one mail per call over their HTTP APIs, tag it with our ids (and nothing
 //! else), and classify every answer, error and silence. [`registry`] lists them for whoever configures or receives.
 //!
 //! What it refuses: retrying (the delivery state machine is the only one that retries), following redirects, mails that are larger
@@ -29,6 +29,7 @@ mod encode;
 pub mod events;
 mod http;
 mod mailbox;
+pub mod postmark;
 pub mod registry;
 pub mod resend;
 pub mod sendgrid;
@@ -42,6 +43,7 @@ mod test_mail;
 mod test_server;
 
 pub use events::{EventError, EventSignature, verify_basic};
+pub use postmark::{PostmarkConfig, PostmarkProvider};
 pub use resend::{ResendConfig, ResendProvider};
 pub use sendgrid::{SendGridConfig, SendGridProvider};
 pub use ses::{SesConfig, SesCredentials, SesProvider};

@@ -2,7 +2,7 @@
 
 use crate::{
     events::{EventError, EventSignature},
-    resend, sendgrid, ses,
+    postmark, resend, sendgrid, ses,
     settings::{Build, SettingError, Settings},
 };
 use std::{sync::Arc, time::Duration};
@@ -33,6 +33,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
     ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, idempotent: None, parse_events: ses::parse_events, signature: unsigned, build: ses::build },
     ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, idempotent: None, parse_events: sendgrid::parse_events, signature: unsigned, build: sendgrid::build },
     ProviderKind { name: "resend", max_encoded_bytes: resend::MAX_ENCODED_BYTES, idempotent: Some(resend::KEY_LIFE), parse_events: resend::parse_events, signature: resend::signature, build: resend::build },
+    ProviderKind { name: "postmark", max_encoded_bytes: postmark::MAX_ENCODED_BYTES, idempotent: None, parse_events: postmark::parse_events, signature: unsigned, build: postmark::build },
 ];
 
 fn unsigned(_: &Settings<'_>) -> Signature {
@@ -100,6 +101,9 @@ mod tests {
             ("WAYBILL_RESEND_API_KEY", "re_x"),
             ("WAYBILL_RESEND_TIMEOUT_MS", "1500"),
             ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
+            ("WAYBILL_POSTMARK_SERVER_TOKEN", "x"),
+            ("WAYBILL_POSTMARK_TIMEOUT_MS", "1500"),
+            ("WAYBILL_POSTMARK_EVENTS_WIRED", "true"),
         ];
         let lookup = |wanted: &str| set.iter().find(|(n, _)| *n == wanted).map(|(_, v)| (*v).to_owned());
         for kind in PROVIDERS {

@@ -43,7 +43,7 @@ pub(crate) fn check(mail: &OutgoingMail, max: usize) -> Result<(), Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{sendgrid, ses, test_mail::mail_with_attachment};
+    use crate::{postmark, sendgrid, ses, test_mail::mail_with_attachment};
     use base64::{Engine as _, engine::general_purpose::STANDARD};
 
     #[test]
@@ -69,7 +69,9 @@ mod tests {
         let mail = mail_with_attachment(25 * 1024 * 1024);
         assert!(check(&mail, ses::MAX_ENCODED_BYTES).is_ok());
         assert!(check(&mail, sendgrid::MAX_ENCODED_BYTES).is_err());
-        assert!(check(&mail_with_attachment(20 * 1024 * 1024), sendgrid::MAX_ENCODED_BYTES).is_ok());
+        let fits_sendgrid = mail_with_attachment(20 * 1024 * 1024);
+        assert!(check(&fits_sendgrid, sendgrid::MAX_ENCODED_BYTES).is_ok());
+        assert!(check(&fits_sendgrid, postmark::MAX_ENCODED_BYTES).is_err());
     }
 
     #[test]

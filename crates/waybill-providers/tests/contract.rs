@@ -3,7 +3,8 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 use waybill_core::ports::Provider;
 use waybill_providers::{
-    ResendConfig, ResendProvider, SendGridConfig, SendGridProvider, SesConfig, SesCredentials, SesProvider,
+    PostmarkConfig, PostmarkProvider, ResendConfig, ResendProvider, SendGridConfig, SendGridProvider, SesConfig,
+    SesCredentials, SesProvider,
 };
 use waybill_sink::Provider as Played;
 use waybill_testkit::contract::provider::{FarSide, TIMEOUT, run};
@@ -37,10 +38,16 @@ fn resend(url: String) -> Made {
     Box::pin(async move { Arc::new(ResendProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
 }
 
+fn postmark(url: String) -> Made {
+    let config = PostmarkConfig { base_url: url, timeout: TIMEOUT, ..PostmarkConfig::new("pm-contract".into()) };
+    Box::pin(async move { Arc::new(PostmarkProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
+}
+
 #[rustfmt::skip]
 mod contract {
     use super::*;
     #[tokio::test] async fn ses_keeps_the_contract() { run(ses, &FarSide::start(Played::Ses).await).await }
     #[tokio::test] async fn sendgrid_keeps_the_contract() { run(sendgrid, &FarSide::start(Played::SendGrid).await).await }
     #[tokio::test] async fn resend_keeps_the_contract() { run(resend, &FarSide::start(Played::Resend).await).await }
+    #[tokio::test] async fn postmark_keeps_the_contract() { run(postmark, &FarSide::start(Played::Postmark).await).await }
 }

@@ -12,6 +12,26 @@ pub(crate) fn bare(text: &str) -> Result<&str, &'static str> {
     Ok(address)
 }
 
+/// The mailboxes of a list, at the commas that stand in no quotes.
+pub(crate) fn split_list(text: &str) -> Vec<&str> {
+    let (mut quoted, mut escaped, mut from) = (false, false, 0);
+    let mut mailboxes = Vec::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' if !quoted => {
+                mailboxes.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    mailboxes.push(&text[from..]);
+    mailboxes
+}
+
 /// The part that starts at `<`, if there is a display name or angle bracket at all.
 fn after_name(text: &str) -> Result<Option<&str>, &'static str> {
     let mut quoted = false;
@@ -57,6 +77,11 @@ pub(crate) fn check_address(address: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ses_03_a_comma_in_quotes_makes_no_second_mailbox() {
+        assert_eq!(split_list(r#""A, \"B" <a@x.test>,b@x.test"#), [r#""A, \"B" <a@x.test>"#, "b@x.test"]);
+    }
 
     #[test]
     fn ses_03_a_name_in_any_script_needs_its_quotes_only() {

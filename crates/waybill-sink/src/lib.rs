@@ -1,7 +1,7 @@
 //! The provider sink: plays e-mail providers over their real wire formats, on one loopback port.
 //!
 //! Local mode, compose, tests, chaos runs and benches all point the product's own provider clients here
-//! (`AWS_ENDPOINT_URL_SESV2`, base URLs of SendGrid and Resend), so the code that runs is the code that ships.
+//! (`AWS_ENDPOINT_URL_SESV2`, base URLs of the others), so the code that runs is the code that ships.
 //!
 //! What it does: checks a request the way the provider does, plays a scripted fault if one is due, keeps accepted
 //! mails in a bounded [mailbox](Sink::mails), counts acceptances exactly (per delivery id and per identity), and posts
@@ -30,6 +30,7 @@ mod idempotency;
 mod mail;
 mod mailbox;
 mod pages;
+mod postmark;
 mod problem;
 mod resend;
 mod sendgrid;

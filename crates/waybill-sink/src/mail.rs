@@ -14,10 +14,11 @@ pub enum Provider {
     Ses,
     SendGrid,
     Resend,
+    Postmark,
 }
 
 impl Provider {
-    pub const ALL: [Provider; 3] = [Provider::Ses, Provider::SendGrid, Provider::Resend];
+    pub const ALL: [Provider; 4] = [Provider::Ses, Provider::SendGrid, Provider::Resend, Provider::Postmark];
 
     /// The name used in JSON and in fault scripts.
     pub fn as_str(self) -> &'static str {
@@ -25,6 +26,7 @@ impl Provider {
             Provider::Ses => "ses",
             Provider::SendGrid => "sendgrid",
             Provider::Resend => "resend",
+            Provider::Postmark => "postmark",
         }
     }
 
@@ -34,6 +36,7 @@ impl Provider {
             Provider::Ses => "Amazon SES",
             Provider::SendGrid => "SendGrid",
             Provider::Resend => "Resend",
+            Provider::Postmark => "Postmark",
         }
     }
 
@@ -42,6 +45,7 @@ impl Provider {
             Provider::Ses => 0,
             Provider::SendGrid => 1,
             Provider::Resend => 2,
+            Provider::Postmark => 3,
         }
     }
 }
@@ -117,7 +121,7 @@ pub struct Mail {
     pub text: Option<String>,
     pub html: Option<String>,
     pub headers: Vec<Header>,
-    /// SES email tags, SendGrid custom arguments, Resend tags.
+    /// SES email tags, SendGrid custom arguments, Resend tags, Postmark metadata.
     pub tags: BTreeMap<String, String>,
     pub attachments: Vec<Attachment>,
     /// Lists that only matter for the provider's events, such as SendGrid's categories.

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use waybill_sink::{EventsTarget, Provider, Sink, SinkConfig, TargetError};
 
-/// Plays Amazon SES, SendGrid and Resend over their real wire formats: mailbox, counts, fault scripts, provider events.
+/// Plays Amazon SES, SendGrid, Resend and Postmark over their real wire formats: mailbox, counts, fault scripts, provider events.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -26,6 +26,9 @@ struct Args {
     /// Receiver of Resend events.
     #[arg(long, env = "WAYBILL_SINK_RESEND_EVENTS_URL", hide_env_values = true)]
     resend_events_url: Option<String>,
+    /// Receiver of Postmark events; userinfo becomes Basic authorization.
+    #[arg(long, env = "WAYBILL_SINK_POSTMARK_EVENTS_URL", hide_env_values = true)]
+    postmark_events_url: Option<String>,
     /// Secret that Resend events are signed with, `whsec_` and base64; without it they are not signed.
     #[arg(long, env = "WAYBILL_SINK_RESEND_WEBHOOK_SECRET", hide_env_values = true)]
     resend_webhook_secret: Option<String>,
@@ -67,7 +70,9 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
 fn events_target(args: &Args) -> Result<EventsTarget, TargetError> {
     let (ses, sendgrid) = (args.ses_events_url.as_deref(), args.sendgrid_events_url.as_deref());
     let make = if args.allow_remote_events { EventsTarget::remote } else { EventsTarget::new };
-    let target = make(ses, sendgrid)?.with(Provider::Resend, args.resend_events_url.as_deref())?;
+    let target = make(ses, sendgrid)?
+        .with(Provider::Resend, args.resend_events_url.as_deref())?
+        .with(Provider::Postmark, args.postmark_events_url.as_deref())?;
     match &args.resend_webhook_secret {
         Some(secret) => target.signed_for_resend(secret),
         None => Ok(target),

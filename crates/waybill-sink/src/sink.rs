@@ -14,7 +14,7 @@ use crate::{
     faults::{Fault, Script},
     idempotency::Keys,
     mail::{Mail, Provider},
-    mailbox, resend, sendgrid, server, ses,
+    mailbox, postmark, resend, sendgrid, server, ses,
     store::MailStore,
 };
 
@@ -74,6 +74,7 @@ impl Sink {
             .merge(ses::routes())
             .merge(sendgrid::routes())
             .merge(resend::routes())
+            .merge(postmark::routes())
             .merge(mailbox::routes())
             .merge(control::routes())
             .with_state(self.clone())

@@ -130,6 +130,7 @@ fn url_field(provider: Provider) -> &'static str {
         Provider::Ses => "ses_url",
         Provider::SendGrid => "sendgrid_url",
         Provider::Resend => "resend_url",
+        Provider::Postmark => "postmark_url",
     }
 }
 
@@ -161,6 +162,8 @@ pub(crate) struct TargetBody {
     #[serde(default)]
     resend_url: Option<String>,
     #[serde(default)]
+    postmark_url: Option<String>,
+    #[serde(default)]
     resend_secret: Option<String>,
     #[serde(default)]
     delay_ms: u64,
@@ -175,7 +178,8 @@ fn yes() -> bool {
 impl TargetBody {
     pub(crate) fn into_target(self, remote: bool) -> Result<EventsTarget, TargetError> {
         let mut target = EventsTarget::build(self.ses_url.as_deref(), self.sendgrid_url.as_deref(), remote)?
-            .with(Provider::Resend, self.resend_url.as_deref())?;
+            .with(Provider::Resend, self.resend_url.as_deref())?
+            .with(Provider::Postmark, self.postmark_url.as_deref())?;
         if let Some(secret) = &self.resend_secret {
             target = target.signed_for_resend(secret)?;
         }
@@ -189,6 +193,7 @@ pub(crate) struct TargetView {
     ses_url: Option<String>,
     sendgrid_url: Option<String>,
     resend_url: Option<String>,
+    postmark_url: Option<String>,
     /// Whether Resend's events are signed.
     resend_signed: bool,
     delay_ms: u64,
@@ -202,6 +207,7 @@ impl From<&EventsTarget> for TargetView {
             ses_url: url(Provider::Ses),
             sendgrid_url: url(Provider::SendGrid),
             resend_url: url(Provider::Resend),
+            postmark_url: url(Provider::Postmark),
             resend_signed: target.resend_secret.is_some(),
             delay_ms: u64::try_from(target.delay.as_millis()).unwrap_or(u64::MAX),
             enabled: target.enabled,

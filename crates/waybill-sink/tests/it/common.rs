@@ -63,6 +63,11 @@ impl TestSink {
         key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))
     }
 
+    pub(crate) fn postmark_request(&self, body: &Value) -> reqwest::RequestBuilder {
+        let request = self.http.post(self.url("/email")).header("accept", "application/json");
+        request.header("x-postmark-server-token", "pm-test").json(body)
+    }
+
     pub(crate) async fn get_json(&self, path: &str) -> Value {
         let answer =
             self.http.get(self.url(path)).header("accept", "application/json").send().await.expect("an answer");
@@ -128,6 +133,19 @@ pub(crate) fn resend_mail(delivery_id: &str) -> Value {
         "html": "<p>See the <b>attachment</b></p>",
         "attachments": [{ "content": BASE64.encode(PDF), "filename": "invoice-17.pdf", "content_type": "application/pdf" }],
         "tags": [{ "name": "delivery_id", "value": delivery_id }, { "name": "job_id", "value": "job_1" }],
+    })
+}
+
+/// What a Postmark client sends for one delivery with one attachment.
+pub(crate) fn postmark_mail(delivery_id: &str) -> Value {
+    json!({
+        "From": "\"Acme, Inc.\" <no-reply@acme.example>",
+        "To": "ada@example.com",
+        "Subject": "Invoice 17 für Ada",
+        "TextBody": "See the attachment",
+        "HtmlBody": "<p>See the <b>attachment</b></p>",
+        "Attachments": [{ "Name": "invoice-17.pdf", "Content": BASE64.encode(PDF), "ContentType": "application/pdf" }],
+        "Metadata": { "delivery_id": delivery_id, "job_id": "job_1" },
     })
 }
 

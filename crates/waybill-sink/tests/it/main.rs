@@ -7,6 +7,7 @@ mod control;
 mod events;
 mod faults;
 mod mailbox;
+mod postmark;
 mod resend;
 mod sendgrid;
 mod ses;

@@ -77,6 +77,19 @@ impl ProvidersConfig {
             "not set",
             "Signing secret of Resend's webhook (`whsec_…`), two with a comma between while it is being changed. Set: its signature is checked, and no password is asked for",
         );
+        r.document(
+            "WAYBILL_POSTMARK_SERVER_TOKEN",
+            "required for Postmark",
+            "Token of the server (not of the account)",
+        );
+        r.document("WAYBILL_POSTMARK_BASE_URL", "`https://api.postmarkapp.com`", "Address of Postmark");
+        r.document(
+            "WAYBILL_POSTMARK_MESSAGE_STREAM",
+            "`outbound`",
+            "Message stream that the mails go by; events are set up per stream",
+        );
+        r.document("WAYBILL_POSTMARK_TIMEOUT_MS", "`10000`", "Total deadline of one call");
+        r.document("WAYBILL_POSTMARK_EVENTS_WIRED", "`false`", "Postmark events reach `/inbound/postmark/default`");
         let inbound_secret = r.optional(
             "WAYBILL_INBOUND_SECRET",
             "Password of the providers' event webhooks (HTTP Basic, any user name), where no signature is checked; not set: they are closed",

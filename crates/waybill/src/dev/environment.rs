@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigErrors};
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
 /// What differs from the defaults when the environment doesn't say otherwise.
-const SHORTER: [(&str, &str); 22] = [
+const SHORTER: [(&str, &str); 25] = [
     // The sink wants to see a signed request, whoever signed it.
     ("AWS_REGION", "eu-central-1"),
     ("AWS_ACCESS_KEY_ID", "local"),
@@ -18,6 +18,9 @@ const SHORTER: [(&str, &str); 22] = [
     ("WAYBILL_RESEND_TIMEOUT_MS", "3000"),
     ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
     ("WAYBILL_RESEND_API_KEY", "re_local"),
+    ("WAYBILL_POSTMARK_TIMEOUT_MS", "3000"),
+    ("WAYBILL_POSTMARK_EVENTS_WIRED", "true"),
+    ("WAYBILL_POSTMARK_SERVER_TOKEN", "pm-local"),
     ("WAYBILL_CLAIM_MARGIN_MS", "500"),
     ("WAYBILL_HANDLER_TIMEOUT_MS", "7000"),
     ("WAYBILL_CLAIM_TTL_MS", "8000"),
@@ -46,7 +49,10 @@ pub(super) fn config(
         "REDIS_URL" => redis.clone(),
         "WAYBILL_INBOUND_SECRET" => Some(secret.clone()),
         _ => std::env::var(name).ok().or_else(|| match name {
-            "AWS_ENDPOINT_URL_SESV2" | "WAYBILL_SENDGRID_BASE_URL" | "WAYBILL_RESEND_BASE_URL" => Some(sink.clone()),
+            "AWS_ENDPOINT_URL_SESV2"
+            | "WAYBILL_SENDGRID_BASE_URL"
+            | "WAYBILL_RESEND_BASE_URL"
+            | "WAYBILL_POSTMARK_BASE_URL" => Some(sink.clone()),
             "WAYBILL_RESEND_WEBHOOK_SECRET" => Some(super::webhook_secret(&secret)),
             "WAYBILL_DATA_DIR" => Some(data.clone()),
             _ => SHORTER.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()),

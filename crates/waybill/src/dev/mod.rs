@@ -112,6 +112,7 @@ fn start_sink(
     // Not loopback (`--listen 0.0.0.0:8080`): the sink sends no events there, and unknown outcomes are settled by the window's end.
     let events = EventsTarget::new(Some(&inbound("ses")), Some(&inbound("sendgrid")))
         .and_then(|events| events.with(Provider::Resend, Some(&inbound("resend"))))
+        .and_then(|events| events.with(Provider::Postmark, Some(&inbound("postmark"))))
         .and_then(|events| events.signed_for_resend(&webhook_secret(secret)))
         .ok();
     let stop = CancellationToken::new();
