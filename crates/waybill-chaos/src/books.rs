@@ -136,7 +136,7 @@ fn settle(books: &mut Books, delivery: &Delivery, by_id: &HashMap<Uuid, &Deliver
             .is_some_and(|other| was_sent(other.state) || other.state == DeliveryState::Superseded)
     };
     match state {
-        state if was_sent(*state) => {
+        DeliveryState::Sent | DeliveryState::Delivered | DeliveryState::Bounced | DeliveryState::Complained => {
             if !reached.contains(id) {
                 books.lost(format!("delivery {id} is {}, and no provider has it", state.as_str()));
             }
@@ -150,8 +150,16 @@ fn settle(books: &mut Books, delivery: &Delivery, by_id: &HashMap<Uuid, &Deliver
                 books.stories.push(format!("misreported: delivery {id} is {}, and a provider has it", state.as_str()));
             }
         }
-        // Nothing of the script is a recipient's fault, and dead letters were put back.
-        _ => {
+        // Nothing of the script is a recipient's fault, and dead letters were put back. (The open ones were met above.)
+        DeliveryState::Failed
+        | DeliveryState::Suppressed
+        | DeliveryState::Expired
+        | DeliveryState::Cancelled
+        | DeliveryState::Pending
+        | DeliveryState::WaitingDocument
+        | DeliveryState::Sending
+        | DeliveryState::Retrying
+        | DeliveryState::Unknown => {
             books.lost(format!("delivery {id} ended as {}", state.as_str()));
             if reached.contains(id) {
                 books.misreported += 1;
