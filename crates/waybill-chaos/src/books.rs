@@ -5,7 +5,7 @@
 //! A *duplicate* is each acceptance of an identity beyond the first (of a content that came back: beyond one per delivery). Which kind it is
 //! comes from what was on record when the second one was made; what is not certain counts as known:
 //! - **unknown**: the attempt that made the earlier acceptance has no result, or the result *unknown* or *crashed*, or a *late* one; and no
-//!   event of a provider that names the delivery was here before the attempt began that made the later one;
+//!   event of a provider that names the delivery was committed before the attempt began that made the later one;
 //! - **frozen**: the earlier or the later one was made by an attempt whose own worker says that it called after its claim's end;
 //! - **known**: everything else.
 
@@ -55,7 +55,7 @@ pub(crate) struct Sides {
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) attempts: HashMap<Uuid, Attempt>,
-    /// When the first event of a provider that names a delivery was here.
+    /// When the first event of a provider that names a delivery was committed.
     pub(crate) told: HashMap<Uuid, DateTime<Utc>>,
     /// (delivery, version, state), in order.
     pub(crate) ledger: Vec<(Uuid, i32, DeliveryState)>,
@@ -76,7 +76,7 @@ pub(crate) struct Books {
     pub(crate) final_: u64,
     pub(crate) lost: u64,
     pub(crate) duplicates: BTreeMap<Kind, u64>,
-    /// Recorded as not sent, although a provider took it. No mail is lost or doubled by it, but the record is wrong.
+    /// Recorded as not sent, although a provider took it and the attempt that was told so is on record.
     pub(crate) misreported: u64,
     /// Gaps and illegal moves in the ledger.
     pub(crate) ledger_faults: u64,
@@ -107,6 +107,9 @@ pub(crate) fn balance(sides: &Sides) -> Books {
     }
     let by_id: HashMap<Uuid, &Delivery> = sides.deliveries.iter().map(|delivery| (delivery.id, delivery)).collect();
     let reached: HashSet<Uuid> = sides.acceptances.iter().map(|acceptance| acceptance.delivery).collect();
+    let told_so = |attempt: &Uuid| sides.attempts.get(attempt).is_some_and(|a| a.outcome.as_deref() == Some("sent"));
+    let certain: HashSet<Uuid> =
+        sides.acceptances.iter().filter(|a| told_so(&a.attempt)).map(|acceptance| acceptance.delivery).collect();
     for wanted in &sides.wanted {
         books.accepted += wanted.recipients as u64;
         let found = by_job.get(&wanted.job).map(Vec::as_slice).unwrap_or_default();
@@ -114,7 +117,7 @@ pub(crate) fn balance(sides: &Sides) -> Books {
             books.lost(format!("recipient {missing} of job {} has no delivery", wanted.job));
         }
         for delivery in found {
-            settle(&mut books, delivery, &by_id, &reached);
+            settle(&mut books, delivery, &by_id, &reached, &certain);
         }
     }
     check_ledger(&mut books, sides);
@@ -123,7 +126,13 @@ pub(crate) fn balance(sides: &Sides) -> Books {
 }
 
 /// One delivery's end.
-fn settle(books: &mut Books, delivery: &Delivery, by_id: &HashMap<Uuid, &Delivery>, reached: &HashSet<Uuid>) {
+fn settle(
+    books: &mut Books,
+    delivery: &Delivery,
+    by_id: &HashMap<Uuid, &Delivery>,
+    reached: &HashSet<Uuid>,
+    certain: &HashSet<Uuid>,
+) {
     let Delivery { id, state, .. } = delivery;
     if !state.is_final() {
         return books.lost(format!("delivery {id} is {}", state.as_str()));
@@ -145,7 +154,7 @@ fn settle(books: &mut Books, delivery: &Delivery, by_id: &HashMap<Uuid, &Deliver
             if !other_sent() {
                 books.lost(format!("delivery {id} is {} of one that was not sent", state.as_str()));
             }
-            if reached.contains(id) {
+            if certain.contains(id) {
                 books.misreported += 1;
                 books.stories.push(format!("misreported: delivery {id} is {}, and a provider has it", state.as_str()));
             }
@@ -161,7 +170,7 @@ fn settle(books: &mut Books, delivery: &Delivery, by_id: &HashMap<Uuid, &Deliver
         | DeliveryState::Retrying
         | DeliveryState::Unknown => {
             books.lost(format!("delivery {id} ended as {}", state.as_str()));
-            if reached.contains(id) {
+            if certain.contains(id) {
                 books.misreported += 1;
             }
         }
@@ -331,6 +340,15 @@ mod tests {
         assert_eq!(counts(&sides), (0, [0, 0, 0]));
         sides.deliveries[1].other = None;
         assert_eq!(counts(&sides).0, 1);
+    }
+
+    #[test]
+    fn what_was_certainly_accepted_and_is_called_a_duplicate_is_misreported_and_what_nobody_knew_is_not() {
+        let mut sides = good();
+        sides.deliveries[0].state = DeliveryState::Duplicate;
+        assert_eq!(balance(&sides).misreported, 1);
+        sides.attempts = HashMap::from([attempt(10, 1, Some("unknown"))]);
+        assert_eq!(balance(&sides).misreported, 0);
     }
 
     #[test]

@@ -81,12 +81,11 @@ pub(crate) async fn read(pool: &PgPool, sink: &Sink, accepted: &[Accepted]) -> R
         .into_iter()
         .map(|(id, started_at, outcome, frozen)| (id, Attempt { started_at, outcome, frozen }))
         .collect();
-    let told: Vec<(Uuid, DateTime<Utc>)> = sqlx::query_as(
-        "SELECT delivery_id, min(received_at) FROM provider_events WHERE delivery_id IS NOT NULL GROUP BY delivery_id",
-    )
-    .fetch_all(pool)
-    .await
-    .context("reading provider events")?;
+    let told: Vec<(Uuid, DateTime<Utc>)> =
+        sqlx::query_as("SELECT delivery_id, min(pg_xact_commit_timestamp(xmin)) FROM chaos.told GROUP BY delivery_id")
+            .fetch_all(pool)
+            .await
+            .context("reading provider events")?;
     let rows: Vec<(Uuid, i32, String)> =
         sqlx::query_as("SELECT delivery_id, version, state FROM ledger ORDER BY delivery_id, version")
             .fetch_all(pool)

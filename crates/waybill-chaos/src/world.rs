@@ -49,6 +49,18 @@ const TIMES: [(&str, &str); 19] = [
     ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
 ];
 
+/// Provider events as they came, never updated: so the commit of each can be read afterwards. (`received_at` is when its statement began, and
+/// that may wait for a lock while a claim goes first.)
+const TOLD: &str = "
+    CREATE SCHEMA chaos;
+    CREATE TABLE chaos.told (delivery_id uuid NOT NULL);
+    CREATE FUNCTION chaos.note() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.delivery_id IS NOT NULL THEN INSERT INTO chaos.told VALUES (NEW.delivery_id); END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER told AFTER INSERT ON provider_events FOR EACH ROW EXECUTE FUNCTION chaos.note();";
+
 pub(crate) struct World {
     pub(crate) postgres: Postgres,
     pub(crate) redis: Redis,
@@ -103,6 +115,7 @@ impl World {
         let store =
             Store::connect(postgres.url(), 6, Duration::from_secs(30)).await.context("connecting to PostgreSQL")?;
         store.migrate().await.context("migrating")?;
+        sqlx::raw_sql(TOLD).execute(store.pool()).await.context("preparing the books")?;
         let key = seed(&store).await.context("seeding the tenant")?;
         let apis = (0..Role::Api.count()).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
         let (sink, sink_url) = start_sink(&apis).await?;
@@ -171,7 +184,10 @@ impl World {
 /// With the durability of production: a server that is ended at once has to have kept what it confirmed.
 fn start_postgres(folder: &std::path::Path, cache: &std::path::Path) -> Result<Postgres> {
     let mut options = PostgresOptions::new(DataDir::Temporary(folder.join("postgres")), cache.to_owned());
-    options.settings = vec![("max_connections".to_owned(), "200".to_owned())];
+    // The books ask which of two commits was first.
+    options.settings = [("max_connections", "200"), ("track_commit_timestamp", "on")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
     options.progress = Progress::new(|step| eprintln!("   {step}"));
     Postgres::start(&options).context("starting PostgreSQL")
 }
