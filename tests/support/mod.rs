@@ -39,11 +39,12 @@ const INBOUND: &str = "inbound-secret-of-the-tests";
 const WEBHOOK_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
 
 /// Short times, so that a test sees a claim expire; the inequalities of the protocol hold as in production.
-const TIMES: [(&str, &str); 23] = [
+const TIMES: [(&str, &str); 24] = [
     ("WAYBILL_SES_TIMEOUT_MS", "1000"),
     ("WAYBILL_SENDGRID_TIMEOUT_MS", "1000"),
     ("WAYBILL_RESEND_TIMEOUT_MS", "1000"),
     ("WAYBILL_POSTMARK_TIMEOUT_MS", "1000"),
+    ("WAYBILL_SMTP_TIMEOUT_MS", "1000"),
     ("WAYBILL_CLAIM_MARGIN_MS", "200"),
     ("WAYBILL_HANDLER_TIMEOUT_MS", "2300"),
     ("WAYBILL_CLAIM_TTL_MS", "2600"),
@@ -189,7 +190,7 @@ impl World {
         };
         store.insert_api_key(&new).await.expect("a key");
         let api = free_address();
-        let (sink, sink_url, stop_sink) = start_sink(api).await;
+        let (sink, sink_url, smtp_url, stop_sink) = start_sink(api).await;
         let data = std::env::temp_dir().join(format!("waybill-test-{}", Uuid::now_v7().simple()));
         let mut all: HashMap<String, String> = TIMES.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         for (name, value) in [
@@ -205,6 +206,8 @@ impl World {
             ("WAYBILL_RESEND_API_KEY", "re_test"),
             ("WAYBILL_POSTMARK_BASE_URL", &sink_url),
             ("WAYBILL_POSTMARK_SERVER_TOKEN", "pm-test"),
+            ("WAYBILL_SMTP_URL", &smtp_url),
+            ("WAYBILL_SMTP_STARTTLS", "false"),
             ("WAYBILL_RESEND_WEBHOOK_SECRET", WEBHOOK_SECRET),
             ("WAYBILL_INBOUND_SECRET", INBOUND),
             ("WAYBILL_DATA_DIR", &data.to_string_lossy()),
@@ -422,7 +425,7 @@ impl World {
     }
 }
 
-async fn start_sink(api: SocketAddr) -> (Sink, String, CancellationToken) {
+async fn start_sink(api: SocketAddr) -> (Sink, String, String, CancellationToken) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     let inbound = |provider: &str| format!("http://sink:{INBOUND}@{api}/inbound/{provider}/default");
@@ -434,7 +437,10 @@ async fn start_sink(api: SocketAddr) -> (Sink, String, CancellationToken) {
     let sink = Sink::new(SinkConfig { events: Some(events), ..SinkConfig::default() });
     let stop = CancellationToken::new();
     tokio::spawn(sink.clone().serve(listener, stop.clone()));
-    (sink, url, stop)
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let smtp_url = format!("smtp://{}", listener.local_addr().expect("its address"));
+    tokio::spawn(sink.clone().serve_smtp(listener, stop.clone()));
+    (sink, url, smtp_url, stop)
 }
 
 /// Adds one line to the file that `cargo xtask crash` sums up.

@@ -23,7 +23,7 @@ mod topology;
 pub use config::load;
 pub use error::AwsError;
 pub use eventbridge::{BusError, BusEvent, EventBridgeBus};
-pub use lambda::{LambdaConfig, LambdaRenderer, MAX_PAYLOAD_BYTES};
+pub use lambda::{LambdaConfig, LambdaRenderer, MAX_PAYLOAD_BYTES, Said, read_answer};
 pub use provision::provision;
 pub use s3::{MAX_OBJECT_BYTES, S3Objects, content_disposition};
 pub use sns::SnsAlerts;

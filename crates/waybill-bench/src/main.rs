@@ -15,7 +15,7 @@
 //!
 //! By concern: [`plan`] how much, [`world`] database and sink, [`process`] the child, [`load`] closed and open loops, [`books`] lost and
 //! doubled, [`counters`] round trips, [`cost`] what they cost on AWS, [`statements`] the server's view of them, [`versus`] the same beside a
-//! peer, [`report`] budgets and JSON, [`phases`] the order of it all. `cargo xtask bench` starts the servers and this program; docs/benchmarks.md says what the numbers mean.
+//! peer, [`soak`] what grows in a long run, [`report`] budgets and JSON, [`phases`] the order of it all. `cargo xtask bench` starts the servers and this program; docs/benchmarks.md says what the numbers mean.
 //!
 //! To add a phase: a function in `phases.rs` and a key in `report.rs`.
 
@@ -27,6 +27,7 @@ mod phases;
 mod plan;
 mod process;
 mod report;
+mod soak;
 mod statements;
 mod versus;
 mod world;
@@ -53,15 +54,25 @@ fn run() -> Result<bool> {
     let plan = Plan::from_words(std::env::args().skip(1))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     let limit = plan.limit;
-    let report = runtime.block_on(async {
-        let run = tokio::time::timeout(limit, phases::run(&plan)).await;
+    let (broken, json) = runtime.block_on(async {
+        let run = tokio::time::timeout(limit, measure(&plan)).await;
         run.with_context(|| format!("the bench was not done after {} s", limit.as_secs()))?
     })?;
     // What still serves (the sink) ends with the process.
     runtime.shutdown_background();
-    for broken in report.broken() {
+    for broken in &broken {
         eprintln!("broken promise: {broken}");
     }
-    println!("{}", report.to_json());
-    Ok(report.broken().is_empty())
+    println!("{json}");
+    Ok(broken.is_empty())
+}
+
+/// The broken promises and the result.
+async fn measure(plan: &Plan) -> Result<(Vec<String>, serde_json::Value)> {
+    if let Some(soak) = plan.soak {
+        let soaked = soak::run(soak).await?;
+        return Ok((soaked.broken(), soaked.to_json()));
+    }
+    let report = phases::run(plan).await?;
+    Ok((report.broken(), report.to_json()))
 }

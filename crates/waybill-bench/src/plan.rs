@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+
+use crate::soak::Soak;
 
 /// The sizes of one run.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) pairs: Option<usize>,
     /// Nothing but that part.
     pub(crate) only_pairs: bool,
+    /// Nothing but a soak.
+    pub(crate) soak: Option<Soak>,
     pub(crate) quick: bool,
     /// The whole run, servers and build apart.
     pub(crate) limit: Duration,
@@ -57,6 +61,7 @@ impl Plan {
             idle: Duration::from_secs(10),
             pairs: None,
             only_pairs: false,
+            soak: None,
             quick: true,
             limit: Duration::from_secs(175),
         }
@@ -76,24 +81,36 @@ impl Plan {
         }
     }
 
-    /// Reads `--quick`, `--rate=N`, `--peer`, `--compare` and `--pairs=N`.
+    /// Reads `--quick`, `--rate=N`, `--peer`, `--compare`, `--pairs=N`, `--soak=MINUTES` and `--percent=N`.
     pub(crate) fn from_words(words: impl Iterator<Item = String>) -> Result<Self> {
         let mut plan = Self::full();
         let (mut rate, mut pairs, mut peer, mut only_pairs) = (None, None, false, false);
+        let (mut minutes, mut percent) = (None, None);
         for word in words {
             match word.split_once('=') {
                 None if word == "--quick" => plan = Self::quick(),
                 None if word == "--peer" => peer = true,
                 None if word == "--compare" => (peer, only_pairs) = (true, true),
                 Some(("--pairs", number)) => pairs = Some(number.parse::<usize>()?.clamp(1, 50)),
+                Some(("--soak", number)) => minutes = Some(number.parse::<usize>()?.clamp(1, 1_440)),
+                Some(("--percent", number)) => percent = Some(number.parse::<u32>()?.clamp(1, 100)),
                 Some(("--rate", number)) => rate = Some(number.parse::<u32>()?.clamp(1, 1_000)),
                 None | Some(_) => {
-                    bail!("unknown argument {word:?}: --quick, --rate=EVENTS_PER_SECOND, --peer, --compare, --pairs=N")
+                    bail!(
+                        "unknown argument {word:?}: --quick, --rate=EVENTS_PER_SECOND, --peer, --compare, --pairs=N, --soak=MINUTES, --percent=N"
+                    )
                 }
             }
         }
         plan.rate = rate.unwrap_or(plan.rate);
         plan.only_pairs = only_pairs;
+        if let Some(minutes) = minutes {
+            let share = f64::from(percent.unwrap_or(70)) / 100.0;
+            plan.soak = Some(Soak { minutes, share });
+            // A pause after each minute, and before it warming up and measuring the capacity.
+            plan.limit = Duration::from_secs(70) * u32::try_from(minutes).context("too many minutes")?
+                + Duration::from_secs(300);
+        }
         if peer {
             let pairs = pairs.unwrap_or(if plan.quick { 2 } else { 5 });
             plan.pairs = Some(pairs);
@@ -125,9 +142,19 @@ mod tests {
     }
 
     #[test]
+    fn a_soak_is_as_long_as_it_is_asked_to_be_at_seventy_percent() {
+        let plan = |words| plan(words).unwrap();
+        assert_eq!(plan("--soak=30").soak, Some(Soak { minutes: 30, share: 0.7 }));
+        assert_eq!(plan("--soak=5 --percent=50").soak, Some(Soak { minutes: 5, share: 0.5 }));
+        assert!(plan("--soak=30").limit > Duration::from_secs(31 * 60));
+        assert_eq!(plan("--quick").soak, None);
+    }
+
+    #[test]
     fn unknown_words_are_refused() {
         assert!(plan("--fast").is_err());
         assert!(plan("--rate=fast").is_err());
+        assert!(plan("--soak").is_err());
         assert!(plan("--quick=yes").is_err());
     }
 }

@@ -93,6 +93,12 @@ impl Waybill {
         cpu_seconds(self.child.id())
     }
 
+    /// Open files and sockets.
+    pub(crate) fn open_files(&self) -> Result<f64> {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        Ok(std::fs::read_dir(folder).context("looking at the open files")?.count() as f64)
+    }
+
     /// Octets of log so far.
     pub(crate) fn logged(&self) -> Result<u64> {
         Ok(std::fs::metadata(&self.log).context("looking at the log")?.len())

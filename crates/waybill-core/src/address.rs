@@ -213,6 +213,29 @@ mod tests {
         assert_eq!(EmailAddress::parse(&format!("a@{}.test", "a.".repeat(130))), Err(AddressError::TooLong));
     }
 
+    #[test]
+    fn the_longest_address_is_taken_and_one_octet_more_is_not() {
+        let local = |n: usize| "a".repeat(n);
+        assert!(EmailAddress::parse(&format!("{}@example.test", local(64))).is_ok());
+        // 64 + 1 + 189 = 254 octets.
+        let domain = |last: usize| format!("{0}.{0}.{1}.test", "b".repeat(63), "c".repeat(last));
+        let longest = format!("{}@{}", local(64), domain(56));
+        assert_eq!(longest.len(), MAX_ADDRESS_OCTETS);
+        assert!(EmailAddress::parse(&longest).is_ok());
+        assert_eq!(EmailAddress::parse(&format!("{}@{}", local(64), domain(57))), Err(AddressError::TooLong));
+        // Short as it was given, and too long as A-labels.
+        let wide = format!("{}@{}.test", local(64), ["\u{fc}"; 25].join("."));
+        assert!(wide.len() < MAX_ADDRESS_OCTETS);
+        assert_eq!(EmailAddress::parse(&wide), Err(AddressError::TooLong));
+    }
+
+    #[test]
+    fn only_a_whole_encoded_word_is_one() {
+        for text in ["=?x@example.test", "x?=@example.test"] {
+            assert!(EmailAddress::parse(text).unwrap().sendable().is_ok(), "{text}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn a_key_is_a_fixed_point(local in "[A-Za-z0-9.+é-]{1,20}", domain in "[A-Za-z]{1,8}\\.[A-Za-z]{2,5}") {

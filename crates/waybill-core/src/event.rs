@@ -381,6 +381,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_a_line_of_bounded_length_and_the_content_type_is_json() {
+        let named = |name: &str| {
+            let recipients = format!(r#"{{"recipients":[{{"email":"a@b.example","name":"{name}"}}],"id""#);
+            read(&MINIMAL.replace("{\"id\"", &recipients))
+        };
+        assert_eq!(named(&"n".repeat(200)).unwrap().recipients[0].name.len(), 200);
+        for bad in ["n".repeat(201), "a\\u0007b".into()] {
+            assert_eq!(named(&bad).unwrap_err()[0].pointer, "/recipients/0/name", "{bad}");
+        }
+        let typed = |text: &str| read(&MINIMAL.replace("{\"id\"", &format!(r#"{{"datacontenttype":"{text}","id""#)));
+        assert!(typed("application/json").is_ok());
+        assert_eq!(typed("text/plain").unwrap_err()[0].pointer, "/datacontenttype");
+    }
+
+    #[test]
     fn a_revision_is_a_number_or_a_short_text() {
         let with = |r: &str| read(&MINIMAL.replace("{\"id\"", &format!("{{\"revision\":{r},\"id\"")));
         assert_eq!(with("7").unwrap().effective_revision(), "7");

@@ -285,6 +285,22 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_escapes_are_written_as_they_are_read() {
+        let text = r#"[1,[],[2,{"a":[3]}]," \u001f"]"#;
+        let json = parse(text.as_bytes()).unwrap();
+        assert_eq!((json.to_text().as_str(), json.canonical().as_str()), (text, text));
+        assert_eq!(json.as_array().map(<[Json]>::len), Some(4));
+        assert_eq!(json.get("a"), None);
+    }
+
+    #[test]
+    fn objects_too_have_a_deepest_level() {
+        let nested = |depth: usize| parse(format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth)).as_bytes());
+        assert!(nested(MAX_DEPTH).is_ok());
+        assert!(matches!(nested(MAX_DEPTH + 1), Err(JsonError { problem: JsonProblem::TooDeep, .. })));
+    }
+
+    #[test]
     fn in_02_deep_nesting_is_refused_without_a_stack_overflow() {
         let deep = "[".repeat(200_000) + &"]".repeat(200_000);
         assert_eq!(error(&deep).problem, JsonProblem::TooDeep);

@@ -333,6 +333,57 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_rule_is_refused_with_its_field() {
+        assert_eq!(route(Some("/to")).spec.check(), Ok(()));
+        type Break = fn(&mut RouteSpec);
+        let cases: [(Break, &str); 5] = [
+            (|s| s.channel = "pigeon".into(), "channel: `pigeon`"),
+            (|s| s.on_unknown = Some("perhaps".into()), "on_unknown: `perhaps`"),
+            (|s| s.recipients = Some("to".into()), "recipients:"),
+            (|s| s.mail.from = "nobody".into(), "mail.from:"),
+            (|s| s.mail.subject = " ".into(), "mail.subject:"),
+        ];
+        for (change, field) in cases {
+            let mut spec = route(None).spec;
+            change(&mut spec);
+            let problem = spec.check().unwrap_err();
+            assert!(problem.starts_with(field), "{problem}");
+        }
+        let least = r#"{"channel":"email","mail":{"from":"a@b.example","subject":"s","text":"t"}}"#;
+        assert!(serde_json::from_str::<RouteSpec>(least).unwrap().dedupe, "what was sent is not sent again by default");
+    }
+
+    #[test]
+    fn two_routes_of_one_document_share_it_and_another_document_is_another_one() {
+        let mut other = route(None);
+        other.spec.document = Some("invoice".into());
+        other.id = RouteId(Uuid::from_u128(2));
+        let mut same = other.clone();
+        same.spec.recipients = Some("/to".into());
+        let job = facts(&["a@b.example"], r#"{"to":["c@d.example"]}"#);
+        let plan = plan(&job, &[route(None), other, same], 4, &|_| Some(2));
+        let documents: Vec<_> = plan.deliveries.iter().map(|d| d.document).collect();
+        assert_eq!((documents, plan.documents.len()), (vec![Some(0), Some(1), Some(1)], 2));
+        let keys: Vec<_> = plan.documents.iter().map(|d| d.object_key(job.tenant)).collect();
+        assert_ne!(keys[0], keys[1]);
+        assert!(
+            keys[0].starts_with(&format!("{}/purchase_order/", job.tenant)) && keys[0].ends_with(".pdf"),
+            "{keys:?}"
+        );
+    }
+
+    #[test]
+    fn only_what_has_a_subject_and_is_compared_has_other_revisions() {
+        let lineage = |job: &JobFacts, route: &Route| decide(job, std::slice::from_ref(route)).deliveries[0].lineage;
+        let (mut job, mut route) = (facts(&["a@b.example"], "{}"), route(None));
+        assert!(lineage(&job, &route).is_some());
+        route.spec.dedupe = false;
+        assert_eq!(lineage(&job, &route), None);
+        (job.subject, route.spec.dedupe) = (None, true);
+        assert_eq!(lineage(&job, &route), None);
+    }
+
+    #[test]
     fn rl_02_without_a_subject_two_alike_jobs_are_two_things_and_with_one_they_are_the_same() {
         let mut a = facts(&["a@b.example"], "{}");
         let mut b = facts(&["a@b.example"], "{}");

@@ -225,6 +225,15 @@ mod tests {
     }
 
     #[test]
+    fn final_is_what_has_left_the_open_states_and_accepted_what_feedback_may_move() {
+        let open = [Pending, WaitingDocument, Sending, Retrying, Unknown];
+        for state in DeliveryState::ALL {
+            assert_eq!(state.is_final(), !open.contains(state), "{state}");
+            assert_eq!(state.is_accepted(), [Sent, Delivered, Bounced, Complained].contains(state), "{state}");
+        }
+    }
+
+    #[test]
     fn a_claim_is_the_only_way_to_sending_and_only_from_claimable_states() {
         for from in DeliveryState::ALL {
             assert_eq!(from.may_become(Sending), from.is_claimable(), "{from}");

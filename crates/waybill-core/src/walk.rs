@@ -48,6 +48,12 @@ impl Steps {
         self.0.is_empty()
     }
 
+    /// Where a pass begins for a claim whose delivery was kept at `position`. Behind the last step stands only what a person sends again, or
+    /// what outlived its list of providers: from the first one, since a pass that calls nobody would count as one that everybody refused.
+    pub fn entry(&self, position: usize) -> usize {
+        if position < self.len() { position } else { 0 }
+    }
+
     fn is_repeat(&self, position: usize) -> bool {
         self.0.get(position).is_some_and(|step| step.repeat)
     }
@@ -74,9 +80,9 @@ pub struct Pass {
 struct Seen {
     rejected_message: bool,
     unusable: bool,
-    /// Anything that a later try may cure.
+    throttled: bool,
+    /// Anything else that a later try may cure.
     temporary: bool,
-    unknown: bool,
 }
 
 /// What follows a call.
@@ -95,7 +101,7 @@ pub enum Verdict {
     Sent { provider: usize, provider_message_id: String },
     /// UNKNOWN; the pass goes on at the step `position` when nothing settles it (never by itself under `hold`).
     Unknown { provider: usize, position: usize, hold: bool },
-    /// RETRYING without an attempt burnt: every provider is unusable, or the claim did not last.
+    /// RETRYING without an attempt burnt: every provider that could take it is unusable or limits us, or the claim did not last.
     Hold { delay: Duration, why: HoldReason },
     /// RETRYING; this pass counts as an attempt.
     Retry { delay: Duration },
@@ -106,6 +112,8 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldReason {
     AllProvidersUnusable,
+    /// At least one provider limits our rate, and none was down.
+    Throttled,
     /// The monotonic clock says that the next call might outlive the claim.
     ClaimTooShort,
     /// A fact (a late acceptance, a provider's event, a person's word) took the claim away before the first call.
@@ -118,7 +126,7 @@ impl Pass {
     /// Starts (or goes on with) a pass at `position` of `steps`.
     pub fn resume(position: usize, steps: impl Into<Steps>) -> Self {
         // A pass that was cut had an unknown outcome before the cut.
-        let seen = Seen { unknown: position > 0, temporary: position > 0, ..Seen::default() };
+        let seen = Seen { temporary: position > 0, ..Seen::default() };
         Self { position, steps: steps.into(), seen, longest_retry_after: Duration::ZERO }
     }
 
@@ -162,13 +170,12 @@ impl Pass {
             Outcome::RejectedMessage { .. } => self.seen.rejected_message = true,
             Outcome::Unusable { .. } => self.seen.unusable = true,
             Outcome::Throttled { retry_after, .. } => {
-                self.seen.temporary = true;
+                self.seen.throttled = true;
                 self.longest_retry_after = self.longest_retry_after.max(retry_after.unwrap_or_default());
             }
             Outcome::Unavailable { .. } => self.seen.temporary = true,
             Outcome::Unknown { .. } => {
                 self.seen.temporary = true;
-                self.seen.unknown = true;
                 match on_unknown {
                     OnUnknown::Failover => {}
                     OnUnknown::Reconcile => {
@@ -186,6 +193,11 @@ impl Pass {
 
     fn exhausted(&self, policy: &RetryPolicy, attempts_done: u32, jitter: f64) -> Verdict {
         if !self.seen.temporary {
+            // A limit is no failure: it says that the mail may go later. It is ours to wait, however long that takes.
+            if self.seen.throttled {
+                let delay = policy.backoff(attempts_done + 1, jitter).max(self.longest_retry_after);
+                return Verdict::Hold { delay, why: HoldReason::Throttled };
+            }
             // Nothing that waiting for a provider's recovery could cure, except an account that somebody repairs.
             if self.seen.unusable {
                 return Verdict::Hold { delay: policy.hold_delay, why: HoldReason::AllProvidersUnusable };
@@ -296,6 +308,13 @@ mod tests {
         assert!(matches!(run(0, 0, OnUnknown::Failover, &[unknown(), id()]).1, Verdict::Sent { provider: 1, .. }));
         // After the reconciliation the pass goes on behind the provider that was silent.
         assert_eq!(run(1, 0, OnUnknown::Reconcile, &[id()]).0, [1]);
+        // What was unknown before the cut may be cured by a later try, whatever the others say.
+        assert!(matches!(
+            run(1, 0, OnUnknown::Reconcile, &[Outcome::Unusable { detail: d() }]).1,
+            Verdict::Retry { .. }
+        ));
+        // A claim of what was left there begins at the first one again.
+        assert_eq!([0, 1, 2, 9].map(|position| Steps::from(2).entry(position)), [0, 1, 0, 0]);
         // Behind the last one the pass is over and counts as one attempt.
         assert!(matches!(run(2, 0, OnUnknown::Reconcile, &[]).1, Verdict::Retry { .. }));
         assert_eq!(
@@ -351,6 +370,24 @@ mod tests {
         let held = Verdict::Hold { delay: Duration::from_secs(60), why: HoldReason::AllProvidersUnusable };
         assert_eq!(run(0, 2, OnUnknown::Reconcile, &[unusable(), unusable()]).1, held);
         assert_eq!(run(0, 2, OnUnknown::Reconcile, &[unusable(), Outcome::RejectedMessage { detail: d() }]).1, held);
+    }
+
+    #[test]
+    fn a_limit_burns_no_attempt_unless_another_provider_was_down() {
+        let limited =
+            |seconds: u64| Outcome::Throttled { retry_after: Some(Duration::from_secs(seconds)), detail: d() };
+        let held = |seconds: u64| Verdict::Hold { delay: Duration::from_secs(seconds), why: HoldReason::Throttled };
+        // Never earlier than any of them asked for, and never at once: as long as after the failed attempts so far.
+        assert_eq!(run(0, 0, OnUnknown::Reconcile, &[limited(300), limited(2)]).1, held(300));
+        assert_eq!(run(0, 2, OnUnknown::Reconcile, &[limited(1), limited(2)]).1, held(40));
+        let (unusable, rejected) = (Outcome::Unusable { detail: d() }, Outcome::RejectedMessage { detail: d() });
+        assert_eq!(run(0, 2, OnUnknown::Reconcile, &[unusable, limited(1)]).1, held(40));
+        assert_eq!(run(0, 2, OnUnknown::Reconcile, &[limited(1), rejected]).1, held(40));
+        // What was down may be down for good.
+        assert!(matches!(
+            run(0, 2, OnUnknown::Reconcile, &[limited(1), Outcome::Unavailable { detail: d() }]).1,
+            Verdict::Failed { reason: Reason::ProvidersExhausted, .. }
+        ));
     }
 
     #[test]

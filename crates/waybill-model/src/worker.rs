@@ -10,7 +10,7 @@ use crate::{
 use waybill_core::{
     outcome::{OnUnknown, Outcome},
     state::DeliveryState,
-    walk::{self, Next, Pass},
+    walk::{self, Next, Pass, Steps},
 };
 
 impl Protocol {
@@ -155,7 +155,8 @@ impl Protocol {
         };
         if worker.at == At::Check {
             let token = world.free_token();
-            *worker = Worker { token, attempts: row.attempts, position: row.position, ..*worker };
+            let position = Steps::from(usize::from(self.bounds.providers)).entry(usize::from(row.position)) as u8;
+            *worker = Worker { token, attempts: row.attempts, position, ..*worker };
             world.send = Send::Claimed { by: worker.delivery, token };
             world.move_row(worker.delivery, DeliveryState::Sending, Due::Never);
         }

@@ -50,7 +50,7 @@ impl Default for Settings {
             max_body_bytes: 1024 * 1024,
             idempotency_ttl: Duration::from_secs(7 * 86_400),
             idempotency_wait: Duration::from_secs(1),
-            worker_concurrency: 80,
+            worker_concurrency: 200,
             worker_pollers: 4,
             router_pollers: 1,
             render_concurrency: 2,

@@ -20,7 +20,7 @@ use payload::NoPayload;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 use waybill_core::{
-    event::Event,
+    event::{Event, EventLimits},
     ids::TenantId,
     ports::{QueueName, ReceivedMessage},
     trace::Traceparent,
@@ -33,6 +33,15 @@ const BUSY_DELAY: Duration = Duration::from_secs(2);
 pub async fn run(context: Arc<Context>, acceptor: Acceptor, life: Lifecycle) {
     let intake = Intake { context: context.clone(), acceptor };
     consume::run(context, QueueName::Intake, life, &intake).await;
+}
+
+/// Reads a message as [`run`] does and does nothing about it. `max_bytes`: of the event.
+///
+/// # Errors
+/// Why it would go to the dead-letter queue: a stable word, a colon, and the detail, which repeats nothing of the message's values.
+pub fn check(body: &str, limits: &EventLimits, max_bytes: usize) -> Result<(), String> {
+    let read = || envelope::read(body).and_then(|found| envelope::detail(found.detail.get(), limits, max_bytes));
+    read().map(drop).map_err(|refusal| format!("{}: {}", refusal.reason, refusal.detail))
 }
 
 struct Intake {

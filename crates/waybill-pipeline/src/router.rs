@@ -12,7 +12,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -48,7 +48,8 @@ struct Router {
 impl Handler for Router {
     async fn handle(&self, messages: &[ReceivedMessage]) -> Handled {
         let context = &self.context;
-        let mut jobs: HashMap<JobId, Vec<Receipt>> = HashMap::new();
+        // In the order of ids: the same batch takes the same steps.
+        let mut jobs: BTreeMap<JobId, Vec<Receipt>> = BTreeMap::new();
         let mut handled = Handled::default();
         for message in messages {
             match parse::<JobMessage>(&message.body) {

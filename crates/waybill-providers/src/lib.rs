@@ -1,7 +1,7 @@
 //! Mail providers: one folder each, from a composed mail to exactly one [`Outcome`](waybill_core::outcome::Outcome), and from the
 //! provider's events to [`FeedbackEvent`](waybill_core::ports::FeedbackEvent)s.
 //!
-//! What it does: [`ses`], [`sendgrid`], [`resend`] and [`postmark`] send one mail per call over their HTTP APIs, tag it with our ids (and nothing
+//! What it does: [`ses`], [`sendgrid`], [`resend`] and [`postmark`] send one mail per call over their HTTP APIs, [`smtp`] over SMTP, tag it with our ids (and nothing
 //! else), and classify every answer, error and silence. [`registry`] lists them for whoever configures or receives.
 //!
 //! What it refuses: retrying (the delivery state machine is the only one that retries), following redirects, mails that are larger
@@ -36,6 +36,7 @@ pub mod sendgrid;
 pub mod ses;
 mod settings;
 mod size;
+pub mod smtp;
 mod svix;
 #[cfg(test)]
 mod test_mail;
@@ -49,4 +50,5 @@ pub use sendgrid::{SendGridConfig, SendGridProvider};
 pub use ses::{SesConfig, SesCredentials, SesProvider};
 pub use settings::{Build, SettingError, Settings, SetupError};
 pub use size::encoded_size;
+pub use smtp::{SmtpConfig, SmtpCredentials, SmtpProvider, SmtpTls};
 pub use svix::Svix;

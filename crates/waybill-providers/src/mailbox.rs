@@ -3,9 +3,9 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use waybill_core::{address::EmailAddress, mail::OutgoingMail, outcome::Outcome};
 
-/// An encoded word has at most 75 characters (RFC 2047 section 2); `=?utf-8?B?` and `?=` take 12 of them, base64 comes in fours, and
-/// 60 characters of it hold 45 octets.
-const ENCODED_WORD_OCTETS: usize = 45;
+/// An encoded word has at most 75 characters, and a line with one at most 76 (RFC 2047 section 2). `=?utf-8?B?` and `?=` take 12 of them,
+/// the name of a header up to 9, base64 comes in fours, and 52 characters of it hold 39 octets.
+const ENCODED_WORD_OCTETS: usize = 39;
 
 /// The two addresses of a mail in the form that every provider takes: ASCII, the domain as A-labels.
 pub(crate) struct Addresses {
@@ -58,7 +58,7 @@ pub(crate) fn plain_mailbox(name: &str, address: &str) -> String {
 }
 
 /// RFC 2047 words, cut between characters and joined by a space, which a reader drops.
-fn encoded_words(text: &str) -> String {
+pub(crate) fn encoded_words(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

@@ -4,9 +4,13 @@ use crate::{
     events::{EventError, EventSignature},
     postmark, resend, sendgrid, ses,
     settings::{Build, SettingError, Settings},
+    smtp,
 };
 use std::{sync::Arc, time::Duration};
 use waybill_core::ports::FeedbackEvent;
+
+/// From a body to its events.
+pub type ParseEvents = fn(&[u8]) -> Result<Vec<FeedbackEvent>, EventError>;
 
 /// How to check a provider's signature; none, if its key is not set.
 pub type Signature = Result<Option<Arc<dyn EventSignature>>, SettingError>;
@@ -18,10 +22,12 @@ pub struct ProviderKind {
     pub name: &'static str,
     /// Largest message, in octets after encoding.
     pub max_encoded_bytes: usize,
+    /// Total deadline of one call where the settings say nothing.
+    pub default_timeout: Duration,
     /// How long it remembers an idempotency key, if it knows one.
     pub idempotent: Option<Duration>,
-    /// Reads a body of its events, after the caller has been verified.
-    pub parse_events: fn(&[u8]) -> Result<Vec<FeedbackEvent>, EventError>,
+    /// Reads a body of its events, after the caller has been verified; `None`: it has none.
+    pub parse_events: Option<ParseEvents>,
     /// The check of its events' signatures, where it signs and the secret is set; else HTTP Basic it is.
     pub signature: fn(&Settings<'_>) -> Signature,
     /// Checks the settings at once (all errors together); the future then makes the client.
@@ -30,10 +36,11 @@ pub struct ProviderKind {
 
 #[rustfmt::skip]
 pub const PROVIDERS: &[ProviderKind] = &[
-    ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, idempotent: None, parse_events: ses::parse_events, signature: unsigned, build: ses::build },
-    ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, idempotent: None, parse_events: sendgrid::parse_events, signature: unsigned, build: sendgrid::build },
-    ProviderKind { name: "resend", max_encoded_bytes: resend::MAX_ENCODED_BYTES, idempotent: Some(resend::KEY_LIFE), parse_events: resend::parse_events, signature: resend::signature, build: resend::build },
-    ProviderKind { name: "postmark", max_encoded_bytes: postmark::MAX_ENCODED_BYTES, idempotent: None, parse_events: postmark::parse_events, signature: unsigned, build: postmark::build },
+    ProviderKind { name: "ses", max_encoded_bytes: ses::MAX_ENCODED_BYTES, default_timeout: ses::SesConfig::DEFAULT_TIMEOUT, idempotent: None, parse_events: Some(ses::parse_events), signature: unsigned, build: ses::build },
+    ProviderKind { name: "sendgrid", max_encoded_bytes: sendgrid::MAX_ENCODED_BYTES, default_timeout: sendgrid::SendGridConfig::DEFAULT_TIMEOUT, idempotent: None, parse_events: Some(sendgrid::parse_events), signature: unsigned, build: sendgrid::build },
+    ProviderKind { name: "resend", max_encoded_bytes: resend::MAX_ENCODED_BYTES, default_timeout: resend::ResendConfig::DEFAULT_TIMEOUT, idempotent: Some(resend::KEY_LIFE), parse_events: Some(resend::parse_events), signature: resend::signature, build: resend::build },
+    ProviderKind { name: "postmark", max_encoded_bytes: postmark::MAX_ENCODED_BYTES, default_timeout: postmark::PostmarkConfig::DEFAULT_TIMEOUT, idempotent: None, parse_events: Some(postmark::parse_events), signature: unsigned, build: postmark::build },
+    ProviderKind { name: "smtp", max_encoded_bytes: smtp::MAX_ENCODED_BYTES, default_timeout: smtp::SmtpConfig::DEFAULT_TIMEOUT, idempotent: None, parse_events: None, signature: unsigned, build: smtp::build },
 ];
 
 fn unsigned(_: &Settings<'_>) -> Signature {
@@ -104,6 +111,8 @@ mod tests {
             ("WAYBILL_POSTMARK_SERVER_TOKEN", "x"),
             ("WAYBILL_POSTMARK_TIMEOUT_MS", "1500"),
             ("WAYBILL_POSTMARK_EVENTS_WIRED", "true"),
+            ("WAYBILL_SMTP_URL", "smtps://mx.example"),
+            ("WAYBILL_SMTP_TIMEOUT_MS", "1500"),
         ];
         let lookup = |wanted: &str| set.iter().find(|(n, _)| *n == wanted).map(|(_, v)| (*v).to_owned());
         for kind in PROVIDERS {
@@ -113,7 +122,7 @@ mod tests {
             assert_eq!(provider.max_encoded_bytes(), kind.max_encoded_bytes);
             assert_eq!(provider.idempotent(), kind.idempotent);
             assert_eq!(provider.timeout().as_millis(), 1500);
-            assert!(provider.events_wired());
+            assert_eq!(provider.events_wired(), kind.parse_events.is_some());
         }
     }
 }

@@ -12,7 +12,7 @@ pub fn encoded_size(mail: &OutgoingMail) -> usize {
     let names = mail.from_name.len() + mail.to_name.len() + mail.subject.len();
     let texts = quoted_printable_size(mail.text.len()) + quoted_printable_size(mail.html.len());
     let attachments: usize = mail.attachments.iter().map(|a| base64_size(a.bytes.len()) + PART_OVERHEAD).sum();
-    // Encoded words are base64 too, with 12 more characters for each 60.
+    // Encoded words are base64 too, with 12 more characters for each 52.
     MESSAGE_OVERHEAD + 2 * base64_size(names) + texts + attachments
 }
 

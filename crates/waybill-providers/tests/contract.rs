@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use waybill_core::ports::Provider;
 use waybill_providers::{
     PostmarkConfig, PostmarkProvider, ResendConfig, ResendProvider, SendGridConfig, SendGridProvider, SesConfig,
-    SesCredentials, SesProvider,
+    SesCredentials, SesProvider, SmtpConfig, SmtpProvider,
 };
 use waybill_sink::Provider as Played;
 use waybill_testkit::contract::provider::{FarSide, TIMEOUT, run};
@@ -43,6 +43,11 @@ fn postmark(url: String) -> Made {
     Box::pin(async move { Arc::new(PostmarkProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
 }
 
+fn smtp(url: String) -> Made {
+    let config = SmtpConfig { timeout: TIMEOUT, ..SmtpConfig::parse(&url, false).expect("an address") };
+    Box::pin(async move { Arc::new(SmtpProvider::new(config).expect("a good configuration")) as Arc<dyn Provider> })
+}
+
 #[rustfmt::skip]
 mod contract {
     use super::*;
@@ -50,4 +55,5 @@ mod contract {
     #[tokio::test] async fn sendgrid_keeps_the_contract() { run(sendgrid, &FarSide::start(Played::SendGrid).await).await }
     #[tokio::test] async fn resend_keeps_the_contract() { run(resend, &FarSide::start(Played::Resend).await).await }
     #[tokio::test] async fn postmark_keeps_the_contract() { run(postmark, &FarSide::start(Played::Postmark).await).await }
+    #[tokio::test] async fn smtp_keeps_the_contract() { run(smtp, &FarSide::start(Played::Smtp).await).await }
 }

@@ -65,7 +65,7 @@ async fn feedback(
     let outcome = provider(name, &far.url).await.send(&mail).await;
     let Outcome::Accepted { provider_message_id } = outcome else { panic!("{outcome:?}") };
 
-    let parse = registry::find(name).unwrap().parse_events;
+    let parse = registry::find(name).unwrap().parse_events.unwrap();
     let mut events: Vec<FeedbackEvent> = Vec::new();
     while !events.iter().any(|event| event.kind == last) {
         let wait = tokio::time::timeout(Duration::from_secs(10), posts.recv()).await;

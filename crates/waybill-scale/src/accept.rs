@@ -91,7 +91,7 @@ impl System<'_> {
             let born = self.events[*event as usize];
             for _ in 0..self.scenario.recipients {
                 units.push(self.deliveries.len() as u32);
-                self.deliveries.push(Delivery { born, attempts: 0, position: 0, next: Next::Send });
+                self.deliveries.push(Delivery { born, attempts: 0, position: 0, failed: false, next: Next::Send });
             }
         }
         for chunk in units.chunks(BATCH) {

@@ -13,6 +13,8 @@ pub(crate) struct Delivery {
     pub(crate) attempts: u8,
     /// Index of the provider to call.
     pub(crate) position: u8,
+    /// Somebody was down or silent in this pass. One in which everybody only limits the rate is no attempt.
+    pub(crate) failed: bool,
     /// What its record says.
     pub(crate) next: Next,
 }
@@ -104,10 +106,12 @@ impl System<'_> {
             Answer::Unknown => {
                 self.books.unknown += 1;
                 d.position += 1;
+                d.failed = true;
                 d.next = Next::Unknown;
             }
-            Answer::Refused => {
+            Answer::Refused | Answer::Throttled => {
                 d.position += 1;
+                d.failed |= answer == Answer::Refused;
                 if usize::from(d.position) < providers {
                     self.call(worker, delivery);
                     return;
@@ -118,13 +122,14 @@ impl System<'_> {
         self.enter_lane(self.lane(worker, Kind::Record), &[delivery]);
     }
 
-    /// Nobody took it: an attempt is used up.
+    /// Nobody took it.
     fn pass_is_over(&mut self, delivery: u32) {
         let most = self.scenario.inputs.get("max_attempts") as u8;
         let d = &mut self.deliveries[delivery as usize];
         d.position = 0;
-        d.attempts += 1;
+        d.attempts += u8::from(d.failed);
         d.next = if d.attempts >= most { Next::Dead } else { Next::Retry };
+        d.failed = false;
     }
 
     pub(crate) fn recorded(&mut self, worker: usize, units: &[u32]) {
@@ -152,7 +157,7 @@ impl System<'_> {
                 self.calendar.plan(wait, Event::Due { delivery });
             }
             Next::Retry => {
-                let full = inputs.get("retry_base_s") * 2_f64.powi(i32::from(d.attempts) - 1);
+                let full = inputs.get("retry_base_s") * 2_f64.powi((i32::from(d.attempts) - 1).max(0));
                 let backoff = full.min(inputs.get("retry_cap_s")) * (0.5 + 0.5 * self.rng.unit());
                 self.calendar.plan(backoff + inputs.get("sweep_s") * self.rng.unit(), Event::Due { delivery });
             }

@@ -34,8 +34,10 @@ pub enum OutageKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Accepted,
-    /// Certainly not accepted: away, or above the account's rate.
+    /// Certainly not accepted: away.
     Refused,
+    /// Above the account's rate.
+    Throttled,
     /// The time-out was over.
     Unknown,
 }
@@ -67,7 +69,7 @@ impl Provider {
         self.last = now;
         if self.tokens < 1.0 {
             self.throttled += 1;
-            return (inputs.ms("refused_ms"), Answer::Refused);
+            return (inputs.ms("refused_ms"), Answer::Throttled);
         }
         self.tokens -= 1.0;
         let seconds = rng.log_normal(self.setup.median, self.setup.spread);

@@ -306,8 +306,8 @@ mod tests {
     fn above_the_capacity_of_the_calls_the_backlog_grows() {
         let inputs = Inputs::default();
         let size = Size { workers: 1, quota: 1e6, ..SIZES[1] };
-        // 80 permits and at least 80 ms per call: less than 1,000 a second.
-        let outcome = steady(&inputs, &size, 1_500.0, 60.0, 1).run();
+        // 200 permits and at least 80 ms per call: less than 2,500 a second.
+        let outcome = steady(&inputs, &size, 3_750.0, 60.0, 1).run();
         let most = outcome.books.inside.iter().max().copied().unwrap_or(0);
         assert!(most > 20_000, "{most}");
         assert!(outcome.permits > 0.9, "{}", outcome.permits);

@@ -17,8 +17,8 @@ use crate::{
     sink::Sink,
 };
 
-const DEFAULT_SILENCE: Duration = Duration::from_secs(120);
-const DEFAULT_SLOWNESS: Duration = Duration::from_secs(3);
+pub(crate) const DEFAULT_SILENCE: Duration = Duration::from_secs(120);
+pub(crate) const DEFAULT_SLOWNESS: Duration = Duration::from_secs(3);
 
 /// A fault that is an ordinary answer in the provider's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +35,19 @@ pub(crate) enum Refusal {
     NulText,
 }
 
-/// How one provider says things.
-pub(crate) trait Wire: Sync + 'static {
+/// What one provider makes of a mail that it took.
+pub(crate) trait Played: Sync + 'static {
     fn provider(&self) -> Provider;
     fn new_message_id(&self) -> String;
+    /// The provider's events after it took this mail, in the order it would send them.
+    fn events(&self, mail: &Mail) -> Vec<Post>;
+}
+
+/// How one provider says things over HTTP.
+pub(crate) trait Wire: Played {
     /// The success answer; `None` leaves the id out.
     fn accepted(&self, message_id: Option<&str>) -> Response;
     fn refused(&self, refusal: Refusal) -> Response;
-    /// The provider's events after it took this mail, in the order it would send them.
-    fn events(&self, mail: &Mail) -> Vec<Post>;
 }
 
 /// The mails that a checked request asks for.

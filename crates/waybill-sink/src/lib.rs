@@ -1,4 +1,5 @@
-//! The provider sink: plays e-mail providers over their real wire formats, on one loopback port.
+//! The provider sink: plays e-mail providers over their real wire formats, on one loopback port,
+//! and SMTP on another.
 //!
 //! Local mode, compose, tests, chaos runs and benches all point the product's own provider clients here
 //! (`AWS_ENDPOINT_URL_SESV2`, base URLs of the others), so the code that runs is the code that ships.
@@ -16,7 +17,8 @@
 //! - no lock is held across an await, so one slow client never slows another.
 //!
 //! To add a provider: a variant of [`Provider`], a folder with its request types, checks, answers and events, one
-//! implementation of `exchange::Wire`, and its routes in `Sink::router`.
+//! implementation of `exchange::Wire`, and its routes in `Sink::router`. One that is not HTTP (`smtp`) implements `exchange::Played` and
+//! brings its own listener.
 
 #![expect(clippy::disallowed_methods, reason = "it plays the outside world, which has a clock and ids of its own")]
 
@@ -29,6 +31,7 @@ mod faults;
 mod idempotency;
 mod mail;
 mod mailbox;
+mod mime;
 mod pages;
 mod postmark;
 mod problem;
@@ -37,6 +40,7 @@ mod sendgrid;
 mod server;
 mod ses;
 mod sink;
+mod smtp;
 mod store;
 
 pub use events::{EventsTarget, TargetError};

@@ -15,10 +15,12 @@ pub enum Provider {
     SendGrid,
     Resend,
     Postmark,
+    Smtp,
 }
 
 impl Provider {
-    pub const ALL: [Provider; 4] = [Provider::Ses, Provider::SendGrid, Provider::Resend, Provider::Postmark];
+    pub const ALL: [Provider; 5] =
+        [Provider::Ses, Provider::SendGrid, Provider::Resend, Provider::Postmark, Provider::Smtp];
 
     /// The name used in JSON and in fault scripts.
     pub fn as_str(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Provider {
             Provider::SendGrid => "sendgrid",
             Provider::Resend => "resend",
             Provider::Postmark => "postmark",
+            Provider::Smtp => "smtp",
         }
     }
 
@@ -37,6 +40,7 @@ impl Provider {
             Provider::SendGrid => "SendGrid",
             Provider::Resend => "Resend",
             Provider::Postmark => "Postmark",
+            Provider::Smtp => "SMTP",
         }
     }
 
@@ -46,6 +50,7 @@ impl Provider {
             Provider::SendGrid => 1,
             Provider::Resend => 2,
             Provider::Postmark => 3,
+            Provider::Smtp => 4,
         }
     }
 }
@@ -121,7 +126,7 @@ pub struct Mail {
     pub text: Option<String>,
     pub html: Option<String>,
     pub headers: Vec<Header>,
-    /// SES email tags, SendGrid custom arguments, Resend tags, Postmark metadata.
+    /// SES email tags, SendGrid custom arguments, Resend tags, Postmark metadata, our own header in SMTP.
     pub tags: BTreeMap<String, String>,
     pub attachments: Vec<Attachment>,
     /// Lists that only matter for the provider's events, such as SendGrid's categories.

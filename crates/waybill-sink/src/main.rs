@@ -7,13 +7,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use waybill_sink::{EventsTarget, Provider, Sink, SinkConfig, TargetError};
 
-/// Plays Amazon SES, SendGrid, Resend and Postmark over their real wire formats: mailbox, counts, fault scripts, provider events.
+/// Plays Amazon SES, SendGrid, Resend, Postmark and an SMTP server over their real wire formats: mailbox, counts, fault scripts, provider events.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// Address to listen on. Port 0 picks a free one and prints it.
     #[arg(long, env = "WAYBILL_SINK_LISTEN", default_value = "127.0.0.1:7790")]
     listen: SocketAddr,
+    /// Address to take mails by SMTP on; without it there is no SMTP.
+    #[arg(long, env = "WAYBILL_SINK_SMTP_LISTEN")]
+    smtp_listen: Option<SocketAddr>,
     /// How many mails the mailbox keeps.
     #[arg(long, env = "WAYBILL_SINK_MAX_MAILS", default_value_t = 20_000)]
     max_mails: usize,
@@ -62,6 +65,11 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     tracing::info!(%address, mailbox = %format_args!("http://{address}/mailbox"), "sink.listening");
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone()));
+    if let Some(address) = args.smtp_listen {
+        let listener = TcpListener::bind(address).await?;
+        tracing::info!(address = %listener.local_addr()?, "sink.smtp.listening");
+        tokio::spawn(sink.clone().serve_smtp(listener, shutdown.clone()));
+    }
     sink.serve(listener, shutdown).await?;
     Ok(())
 }

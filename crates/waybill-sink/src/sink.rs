@@ -10,11 +10,11 @@ use crate::{
     control,
     counts::Counts,
     events::{EventsTarget, Publisher},
-    exchange::{Order, Wire},
+    exchange::{Order, Played},
     faults::{Fault, Script},
     idempotency::Keys,
     mail::{Mail, Provider},
-    mailbox, postmark, resend, sendgrid, server, ses,
+    mailbox, postmark, resend, sendgrid, server, ses, smtp,
     store::MailStore,
 };
 
@@ -65,6 +65,14 @@ impl Sink {
     /// When the listener itself fails; never for one connection.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         server::serve(listener, self.router(), shutdown).await
+    }
+
+    /// Serves SMTP until `shutdown` is cancelled, on a listener of its own.
+    ///
+    /// # Errors
+    /// When the listener itself fails; never for one connection.
+    pub async fn serve_smtp(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
+        smtp::serve(self, listener, shutdown).await
     }
 
     /// Every route. Mounted in a server other than [`Sink::serve`], the reset faults can't reset the connection and
@@ -156,16 +164,16 @@ impl Sink {
     }
 
     /// Takes the mails of one request and returns their message id: for a repeated key the one that it had.
-    pub(crate) fn accept(&self, wire: &'static dyn Wire, order: Order) -> String {
+    pub(crate) fn accept(&self, played: &dyn Played, order: Order) -> String {
         if let Some(id) = order.key.as_ref().and_then(|key| key.answered()) {
             return id.to_owned();
         }
-        let message_id = wire.new_message_id();
+        let message_id = played.new_message_id();
         let now = chrono::Utc::now();
         for draft in order.drafts {
-            let mail = draft.into_mail(wire.provider(), message_id.clone(), now);
+            let mail = draft.into_mail(played.provider(), message_id.clone(), now);
             self.inner.counts.add_acceptance(&mail);
-            self.inner.publisher.publish(|| wire.events(&mail), wire.provider());
+            self.inner.publisher.publish(|| played.events(&mail), played.provider());
             self.inner.mails.push(mail);
         }
         if let Some(key) = order.key {

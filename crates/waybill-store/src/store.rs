@@ -24,6 +24,10 @@ const MAX_DETAIL: usize = 500;
 const MIGRATION_LOCK_TIMEOUT: &str = "10s";
 /// A connection that was idle for longer is tried before it is handed out. A fresh one is not: that would double the round trips.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(10);
+/// Of each connection. Every statement finds its rows by an index, whatever the tables' sizes. Without this the planner reads whole tables
+/// while it believes that they are empty, which is until the first autovacuum of a new database, and keeps such plans for as long. Compiling
+/// a statement (`jit`) costs more than any of them.
+const SESSION: &str = "SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)";
 
 /// The database. Cheap to clone; all clones share the pool and the count of statements.
 #[derive(Clone, Debug)]
@@ -67,6 +71,12 @@ impl Store {
             .max_connections(max_connections)
             .acquire_timeout(acquire_timeout)
             .test_before_acquire(false)
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    sqlx::query(SESSION).persistent(false).execute(connection).await?;
+                    Ok(())
+                })
+            })
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
                     if meta.idle_for > PING_AFTER_IDLE {

@@ -205,8 +205,8 @@ fn spawn_roles(tasks: &mut tokio::task::JoinSet<()>, context: &Arc<Context>, rol
 
 /// What SES tells by way of SNS, as the registry's parser reads it from `POST /inbound` too.
 fn ses_events(body: &str) -> Result<Vec<FeedbackEvent>, String> {
-    let ses = registry::find("ses").ok_or("this build has no SES")?;
-    (ses.parse_events)(body.as_bytes()).map_err(|error| error.to_string())
+    let parse = registry::find("ses").and_then(|ses| ses.parse_events).ok_or("this build has no SES")?;
+    parse(body.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn api_limits(config: &Config) -> waybill_api::ApiConfig {

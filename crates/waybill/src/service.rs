@@ -346,7 +346,10 @@ impl Service for PipelineService {
         let Some(kind) = registry::find(provider) else {
             return Ok(FeedbackAnswer::Unreadable { detail: "no such provider".into() });
         };
-        match (kind.parse_events)(&body) {
+        let Some(parse) = kind.parse_events else {
+            return Ok(FeedbackAnswer::Unreadable { detail: "this provider has no events".into() });
+        };
+        match parse(&body) {
             Ok(events) => {
                 feedback::record(&self.context, &events).await.map_err(failed)?;
                 Ok(FeedbackAnswer::Recorded { events: events.len() })
@@ -356,7 +359,7 @@ impl Service for PipelineService {
     }
 
     fn inbound_guard(&self, provider: &str, account: &str) -> Option<InboundGuard> {
-        let known = registry::find(provider).filter(|_| account == ACCOUNT)?;
+        let known = registry::find(provider).filter(|kind| kind.parse_events.is_some() && account == ACCOUNT)?;
         if let Some(signature) = self.inbound.signatures.get(known.name) {
             let signed = Signed { signature: signature.clone(), clock: self.context.clock.clone() };
             return Some(InboundGuard::Signature(Arc::new(signed)));

@@ -36,12 +36,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let peer = args.flag("--peer") || compare || pairs.is_some() || rival.is_some() || !(quick || sqs);
     args.finish()?;
     let watch = Stopwatch::start();
-    watch.heading("the release build");
-    let built = workspace::cargo(["build", "--release", "--locked", "-p", "waybill", "-p", "waybill-bench"])
-        .env("SQLX_OFFLINE", "true")
-        .status()
-        .context("running cargo build")?;
-    ensure!(built.success(), "the release build failed");
+    release_build(&watch)?;
     let node = if peer && rival.is_none() { peer::install(&watch)? } else { None };
     watch.heading("PostgreSQL and Redis");
     let folder = workspace::target().join("services");
@@ -49,22 +44,16 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let redis = Redis::start(&RedisOptions::new(folder.join("cache"))).context("starting Redis")?;
     let aws = if sqs { Some(Aws::find_or_start()?) } else { None };
     watch.heading("load");
-    let binaries = workspace::target().join("release");
-    let mut driver = Command::new(binaries.join("waybill-bench"));
+    let mut driver = driver(&postgres, &redis);
     driver.args(quick.then_some("--quick")).args(rate.map(|rate| format!("--rate={rate}")));
     driver.args(compare.then_some("--compare"));
     driver.args(peer.then_some("--peer")).args(pairs.map(|pairs| format!("--pairs={pairs}")));
-    driver.env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
-    // Whose CPU is shown beside.
-    driver.env("WAYBILL_BENCH_POSTGRES_PID", postgres.pid().to_string());
-    driver.env("WAYBILL_BENCH_REDIS_PID", redis.pid().to_string());
     if let Some(peer) = node {
         driver.env("WAYBILL_BENCH_PEER", peer.folder).env("WAYBILL_BENCH_NODE", peer.node);
     }
     if let Some(rival) = rival {
         driver.env("WAYBILL_BENCH_RIVAL", std::path::absolute(rival)?);
     }
-    driver.env("WAYBILL_BIN", binaries.join("waybill")).env("WAYBILL_BENCH_DIR", workspace::target().join("bench"));
     if let Some(aws) = &aws {
         aws.apply(&mut driver);
         driver.env("WAYBILL_BENCH_SQS", "1");
@@ -72,6 +61,57 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let status = driver.status().context("running waybill-bench")?;
     eprintln!("\n== done ({:.0} s)", watch.seconds());
     Ok(workspace::exit_code(status))
+}
+
+pub(crate) const SOAK_HELP: &str = "\
+soak [--minutes M] [--percent P]
+                          builds the release, measures what it can carry, then loads it with P percent of that (70) for M minutes (30) while
+                          a provider refuses one request in a hundred, and ends with one line of JSON; fails when memory, files,
+                          connections, passing tables or latency grew, or a mail was lost or doubled";
+
+/// `cargo xtask soak`: the same driver and the same servers, for longer and below capacity.
+pub(crate) fn soak(mut args: Args) -> Result<ExitCode> {
+    let minutes: u32 =
+        args.value("--minutes")?.map_or(Ok(30), |n| n.parse()).context("--minutes takes a whole number")?;
+    ensure!((1..=1_440).contains(&minutes), "--minutes takes 1 to 1440");
+    let percent: u32 =
+        args.value("--percent")?.map_or(Ok(70), |n| n.parse()).context("--percent takes a whole number")?;
+    ensure!((1..=100).contains(&percent), "--percent takes 1 to 100");
+    args.finish()?;
+    let watch = Stopwatch::start();
+    release_build(&watch)?;
+    watch.heading("PostgreSQL and Redis");
+    let folder = workspace::target().join("services");
+    let postgres = start_postgres(&folder)?;
+    let redis = Redis::start(&RedisOptions::new(folder.join("cache"))).context("starting Redis")?;
+    watch.heading("load");
+    let mut driver = driver(&postgres, &redis);
+    driver.arg(format!("--soak={minutes}")).arg(format!("--percent={percent}"));
+    let status = driver.status().context("running waybill-bench")?;
+    eprintln!("\n== done ({:.0} s)", watch.seconds());
+    Ok(workspace::exit_code(status))
+}
+
+fn release_build(watch: &Stopwatch) -> Result<()> {
+    watch.heading("the release build");
+    let built = workspace::cargo(["build", "--release", "--locked", "-p", "waybill", "-p", "waybill-bench"])
+        .env("SQLX_OFFLINE", "true")
+        .status()
+        .context("running cargo build")?;
+    ensure!(built.success(), "the release build failed");
+    Ok(())
+}
+
+/// The driver with what it has to know of the servers and of the binary.
+fn driver(postgres: &Postgres, redis: &Redis) -> Command {
+    let binaries = workspace::target().join("release");
+    let mut driver = Command::new(binaries.join("waybill-bench"));
+    driver.env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
+    // Whose CPU is shown beside.
+    driver.env("WAYBILL_BENCH_POSTGRES_PID", postgres.pid().to_string());
+    driver.env("WAYBILL_BENCH_REDIS_PID", redis.pid().to_string());
+    driver.env("WAYBILL_BIN", binaries.join("waybill")).env("WAYBILL_BENCH_DIR", workspace::target().join("bench"));
+    driver
 }
 
 /// A server of our own, whatever the environment names: its durability is that of production (`fsync` and `synchronous_commit` are on

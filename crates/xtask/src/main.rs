@@ -15,6 +15,7 @@ mod aws;
 mod bench;
 mod chaos;
 mod crash;
+mod fuzz;
 mod infra;
 mod lambda;
 mod model;
@@ -43,7 +44,9 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command { name: "test", help: test::HELP, run: test::run },
     Command { name: "crash", help: crash::HELP, run: crash::run },
+    Command { name: "fuzz", help: fuzz::HELP, run: fuzz::run },
     Command { name: "bench", help: bench::HELP, run: bench::run },
+    Command { name: "soak", help: bench::SOAK_HELP, run: bench::soak },
     Command { name: "model", help: model::HELP, run: model::run },
     Command { name: "chaos", help: chaos::HELP, run: chaos::run },
     Command { name: "scale", help: scale::HELP, run: scale::run },

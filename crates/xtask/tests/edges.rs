@@ -24,6 +24,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("waybill-bench", &["waybill-aws", "waybill-core", "waybill-crypto", "waybill-sink", "waybill-store"], &[]),
     ("waybill-model", &["waybill-core"], &[]),
     ("waybill-scale", &[], &[]),
+    (
+        "waybill-fuzz",
+        &["waybill-api", "waybill-aws", "waybill-core", "waybill-crypto", "waybill-pipeline", "waybill-providers"],
+        &[],
+    ),
     ("xtask", &["waybill-services"], &[]),
     (
         "waybill",

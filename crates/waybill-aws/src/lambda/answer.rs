@@ -11,9 +11,9 @@ const MAX_TEXT: usize = 300;
 
 /// What the function claims to have done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    pub(super) document: RenderedDocument,
-    pub(super) template_version: i32,
+pub struct Said {
+    pub document: RenderedDocument,
+    pub template_version: i32,
 }
 
 /// The function's error as the Lambda runtime reports it. Its message and trace are not read: they may hold the document's data.
@@ -23,8 +23,11 @@ struct FunctionFailure {
     error_type: String,
 }
 
-/// A function that threw, ran out of time or memory, or died answers with status 200 too: the header tells (Lambda API, "Invoke").
-pub(super) fn read(status: i32, function_error: Option<&str>, payload: &[u8]) -> Result<Said, RenderFailure> {
+/// What an invocation's answer says. A function that threw, ran out of time or memory, or died answers with status 200 too: the header tells (Lambda API, "Invoke").
+///
+/// # Errors
+/// The function's own failure, or [`RenderFailure::Temporary`] for everything that is no answer of the contract.
+pub fn read_answer(status: i32, function_error: Option<&str>, payload: &[u8]) -> Result<Said, RenderFailure> {
     if status != 200 {
         return Err(RenderFailure::Temporary(format!(
             "the invocation was answered with {status}, and only 200 is a result"
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     fn temporary(status: i32, function_error: Option<&str>, payload: &[u8]) -> String {
-        match read(status, function_error, payload) {
+        match read_answer(status, function_error, payload) {
             Err(RenderFailure::Temporary(detail)) => detail,
             other => panic!("{other:?}"),
         }
@@ -68,7 +71,7 @@ mod tests {
     #[test]
     fn pdf_01_a_function_error_counts_before_the_payload_and_only_its_type_is_kept() {
         let good = format!(r#"{{"result":"rendered","size":1,"sha256":"{}","template_version":1}}"#, "0".repeat(64));
-        assert!(read(200, None, good.as_bytes()).is_ok());
+        assert!(read_answer(200, None, good.as_bytes()).is_ok());
         assert!(temporary(200, Some("Unhandled"), good.as_bytes()).contains("no error type"));
         let died = br#"{"errorType":"Runtime.\u0000ExitError","errorMessage":"customer Ana","trace":["customer"]}"#;
         let detail = temporary(200, Some("Unhandled"), died);
@@ -91,7 +94,8 @@ mod tests {
             let detail = temporary(status, None, payload);
             assert!(detail.contains(words), "{detail}");
         }
-        let permanent = read(200, None, br#"{"result":"failed","kind":"permanent","detail":"/total is missing"}"#);
+        let permanent =
+            read_answer(200, None, br#"{"result":"failed","kind":"permanent","detail":"/total is missing"}"#);
         assert_eq!(permanent, Err(RenderFailure::Permanent("/total is missing".into())));
     }
 }

@@ -8,7 +8,7 @@
 mod answer;
 mod errors;
 
-use answer::Said;
+pub use answer::{Said, read_answer};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
@@ -87,7 +87,7 @@ impl LambdaRenderer {
         let call = call.invocation_type(InvocationType::RequestResponse).payload(Blob::new(payload));
         let answer = call.send().await.map_err(|error| errors::not_invoked(&self.config, &error))?;
         let payload = answer.payload().map_or(&[][..], AsRef::as_ref);
-        answer::read(answer.status_code(), answer.function_error(), payload)
+        read_answer(answer.status_code(), answer.function_error(), payload)
     }
 
     /// What stands at the key, if it can be a document.

@@ -3,7 +3,7 @@
 use super::{ContentKey, Deliverer, Granted, Ticket, Unavailable};
 use crate::{consume::delay, holding::in_time, poison::dead_letter_message, router::NEWER_DELAY};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +17,8 @@ use waybill_core::{
 };
 use waybill_store::{Claim, ClaimRequest, Content, FinalMove, LoadedDelivery, MoveRequest};
 
-type Tickets = HashMap<DeliveryId, Ticket>;
+/// In the order of ids: the same batch takes the same steps, which is what the simulation repeats.
+type Tickets = BTreeMap<DeliveryId, Ticket>;
 
 /// A look at somebody else's claim without a known end, and at that of another revision: a call is mostly over by then.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
@@ -61,8 +62,8 @@ impl Deliverer {
                 Parsed::Message(parsed) => {
                     let held = self.holder.take(message.receipt);
                     match tickets.entry(parsed.delivery) {
-                        std::collections::hash_map::Entry::Occupied(mut seen) => seen.get_mut().messages.push(held),
-                        std::collections::hash_map::Entry::Vacant(free) => {
+                        std::collections::btree_map::Entry::Occupied(mut seen) => seen.get_mut().messages.push(held),
+                        std::collections::btree_map::Entry::Vacant(free) => {
                             free.insert(Ticket { messages: vec![held], _permit: permits.split(1) });
                         }
                     }
@@ -245,9 +246,7 @@ impl Deliverer {
                         attempt: request.attempt,
                         attempts,
                         again,
-                        // Behind the last step stands only what a person sends again, or what outlived its list of providers. A pass
-                        // that calls nobody would count as one that everybody refused.
-                        position: if position < self.context.steps().len() { position } else { 0 },
+                        position: self.context.steps().entry(position),
                         until: asked + self.context.settings.timings.claim_ttl,
                     };
                     let (worker, stopping) = (self.clone(), stopping.clone());

@@ -201,6 +201,11 @@ impl Walk<'_> {
                 position: 0,
                 detail: format!("every provider account is unusable; waiting. {detail}"),
             },
+            Verdict::Hold { delay, why: HoldReason::Throttled } => Recorded::Hold {
+                delay: *delay,
+                position: 0,
+                detail: format!("every provider that could take it limits our rate; no attempt was used. {detail}"),
+            },
             Verdict::Hold { delay, why: HoldReason::ClaimTooShort | HoldReason::ClaimLost | HoldReason::Stopping } => {
                 Recorded::Hold {
                     delay: *delay,

@@ -24,7 +24,8 @@ const WEBHOOK_SECRET: &str = "WAYBILL_RESEND_WEBHOOK_SECRET";
 
 impl ResendConfig {
     pub const DEFAULT_BASE_URL: &'static str = "https://api.resend.com";
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Half of what the others have, because a pass may call twice.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The defaults with a key.
     pub fn new(api_key: Secret) -> Self {

@@ -131,6 +131,7 @@ fn url_field(provider: Provider) -> &'static str {
         Provider::SendGrid => "sendgrid_url",
         Provider::Resend => "resend_url",
         Provider::Postmark => "postmark_url",
+        Provider::Smtp => "smtp_url",
     }
 }
 

@@ -2,9 +2,9 @@
 
 pub(super) const CSS: &str = r#"
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5c6675; --line: #e3e7ec; --card: #fff; --page: #f6f7f9;
-  --link: #1a56b8; --ses: #a34a00; --ses-bg: #fff1e3; --sg: #0a5a9c; --sg-bg: #e4f1fc; --rs: #6b2fa0; --rs-bg: #f3e8fc; --pm: #6d5a00; --pm-bg: #fbf3cf; --warn: #a11d1d; --warn-bg: #fde8e8; }
+  --link: #1a56b8; --ses: #a34a00; --ses-bg: #fff1e3; --sg: #0a5a9c; --sg-bg: #e4f1fc; --rs: #6b2fa0; --rs-bg: #f3e8fc; --pm: #6d5a00; --pm-bg: #fbf3cf; --sm: #19664a; --sm-bg: #e0f5ec; --warn: #a11d1d; --warn-bg: #fde8e8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e5e9f0; --soft: #9aa5b5; --line: #2b323d; --card: #1a1f27;
-  --page: #12161c; --link: #82b1ff; --ses: #ffb877; --ses-bg: #3a2610; --sg: #8cc8ff; --sg-bg: #10304a; --rs: #d3a8ff; --rs-bg: #321a49; --pm: #f0da7a; --pm-bg: #383008;
+  --page: #12161c; --link: #82b1ff; --ses: #ffb877; --ses-bg: #3a2610; --sg: #8cc8ff; --sg-bg: #10304a; --rs: #d3a8ff; --rs-bg: #321a49; --pm: #f0da7a; --pm-bg: #383008; --sm: #86dcb9; --sm-bg: #0f3527;
   --warn: #ff9d9d; --warn-bg: #431a1a; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 14px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
@@ -42,6 +42,7 @@ td.subject a { font-weight: 600; }
 .badge.sendgrid { color: var(--sg); background: var(--sg-bg); }
 .badge.resend { color: var(--rs); background: var(--rs-bg); }
 .badge.postmark { color: var(--pm); background: var(--pm-bg); }
+.badge.smtp { color: var(--sm); background: var(--sm-bg); }
 .files { display: flex; flex-wrap: wrap; gap: 6px; margin: 0; }
 td.files { display: table-cell; }
 td.files .file { margin: 0 4px 4px 0; max-width: 230px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; vertical-align: top; }

@@ -18,7 +18,7 @@ use axum::{
 
 use crate::{
     events::Post,
-    exchange::{self, Refusal, Wire, gateway_page},
+    exchange::{self, Played, Refusal, Wire, gateway_page},
     mail::{Mail, Provider},
     server::Hangup,
     sink::Sink,
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Router<Sink> {
 
 struct Postmark;
 
-impl Wire for Postmark {
+impl Played for Postmark {
     fn provider(&self) -> Provider {
         Provider::Postmark
     }
@@ -44,16 +44,18 @@ impl Wire for Postmark {
         uuid::Uuid::now_v7().to_string()
     }
 
+    fn events(&self, mail: &Mail) -> Vec<Post> {
+        events::after_acceptance(mail)
+    }
+}
+
+impl Wire for Postmark {
     fn accepted(&self, message_id: Option<&str>) -> Response {
         answers::accepted(message_id)
     }
 
     fn refused(&self, refusal: Refusal) -> Response {
         answers::refused(refusal)
-    }
-
-    fn events(&self, mail: &Mail) -> Vec<Post> {
-        events::after_acceptance(mail)
     }
 }
 

@@ -18,7 +18,7 @@ use axum::{
 
 use crate::{
     events::Post,
-    exchange::{self, Order, Refusal, Wire, gateway_page},
+    exchange::{self, Order, Played, Refusal, Wire, gateway_page},
     idempotency::Begin,
     mail::{Mail, Provider},
     server::Hangup,
@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Router<Sink> {
 
 struct Resend;
 
-impl Wire for Resend {
+impl Played for Resend {
     fn provider(&self) -> Provider {
         Provider::Resend
     }
@@ -46,16 +46,18 @@ impl Wire for Resend {
         uuid::Uuid::now_v7().to_string()
     }
 
+    fn events(&self, mail: &Mail) -> Vec<Post> {
+        events::after_acceptance(mail)
+    }
+}
+
+impl Wire for Resend {
     fn accepted(&self, message_id: Option<&str>) -> Response {
         answers::accepted(message_id)
     }
 
     fn refused(&self, refusal: Refusal) -> Response {
         answers::refused(refusal)
-    }
-
-    fn events(&self, mail: &Mail) -> Vec<Post> {
-        events::after_acceptance(mail)
     }
 }
 

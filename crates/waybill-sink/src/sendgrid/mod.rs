@@ -20,7 +20,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{
     events::Post,
-    exchange::{self, Refusal, Wire},
+    exchange::{self, Played, Refusal, Wire},
     mail::{Mail, Provider},
     server::Hangup,
     sink::Sink,
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Router<Sink> {
 
 struct SendGrid;
 
-impl Wire for SendGrid {
+impl Played for SendGrid {
     fn provider(&self) -> Provider {
         Provider::SendGrid
     }
@@ -45,16 +45,18 @@ impl Wire for SendGrid {
         URL_SAFE_NO_PAD.encode(uuid::Uuid::now_v7().as_bytes())
     }
 
+    fn events(&self, mail: &Mail) -> Vec<Post> {
+        events::after_acceptance(mail)
+    }
+}
+
+impl Wire for SendGrid {
     fn accepted(&self, message_id: Option<&str>) -> Response {
         answers::accepted(message_id)
     }
 
     fn refused(&self, refusal: Refusal) -> Response {
         answers::refused(refusal)
-    }
-
-    fn events(&self, mail: &Mail) -> Vec<Post> {
-        events::after_acceptance(mail)
     }
 }
 

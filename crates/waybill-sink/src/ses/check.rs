@@ -8,10 +8,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use super::{
     address::parse_mailbox,
     answers::SesError,
-    raw,
     request::{Content, Destination, SendEmail, Simple, Tag, WireAttachment},
 };
-use crate::mail::{Attachment, Draft, Header};
+use crate::{
+    mail::{Attachment, Draft, Header},
+    mime,
+};
 
 const MAX_RECIPIENTS: usize = 50;
 const MAX_HEADERS: usize = 15;
@@ -38,7 +40,8 @@ pub(super) fn into_draft(request: SendEmail<'_>) -> Result<Draft, SesError> {
         Content { simple: None, raw: Some(message), template: None } => {
             let bytes = decode("Raw.Data", &message.data)?;
             check_size(bytes.len())?;
-            let (mut draft, raw_tags) = raw::into_draft(&bytes)?;
+            let (mut draft, raw_tags) = mime::into_draft(&bytes, "X-SES-MESSAGE-TAGS")
+                .map_err(|why| SesError::bad_request(format!("Raw.Data: {why}")))?;
             if let Some(from) = request.from_email_address {
                 draft.from = from;
             }

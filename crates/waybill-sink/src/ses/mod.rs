@@ -7,7 +7,6 @@ mod address;
 mod answers;
 mod check;
 mod events;
-mod raw;
 mod request;
 
 use axum::{
@@ -21,7 +20,7 @@ use axum::{
 
 use crate::{
     events::Post,
-    exchange::{self, Refusal, Wire},
+    exchange::{self, Played, Refusal, Wire},
     mail::{Mail, Provider},
     server::Hangup,
     sink::Sink,
@@ -38,7 +37,7 @@ pub(crate) fn routes() -> Router<Sink> {
 
 struct Ses;
 
-impl Wire for Ses {
+impl Played for Ses {
     fn provider(&self) -> Provider {
         Provider::Ses
     }
@@ -49,16 +48,18 @@ impl Wire for Ses {
         format!("0107{}-{}-000000", &id.simple().to_string()[..12], id)
     }
 
+    fn events(&self, mail: &Mail) -> Vec<Post> {
+        events::after_acceptance(mail)
+    }
+}
+
+impl Wire for Ses {
     fn accepted(&self, message_id: Option<&str>) -> Response {
         answers::accepted(message_id)
     }
 
     fn refused(&self, refusal: Refusal) -> Response {
         answers::refused(refusal)
-    }
-
-    fn events(&self, mail: &Mail) -> Vec<Post> {
-        events::after_acceptance(mail)
     }
 }
 

@@ -17,8 +17,8 @@ async fn counts_show_acceptances_requests_and_duplicates() {
     counts.as_object_mut().unwrap().remove("events");
     let expected = json!({
         "accepted": 6,
-        "by_provider": { "ses": 4, "sendgrid": 2, "resend": 0, "postmark": 0 },
-        "requests": { "ses": 5, "sendgrid": 2, "resend": 0, "postmark": 0 },
+        "by_provider": { "ses": 4, "sendgrid": 2, "resend": 0, "postmark": 0, "smtp": 0 },
+        "requests": { "ses": 5, "sendgrid": 2, "resend": 0, "postmark": 0, "smtp": 0 },
         "without_delivery_id": 1,
         "duplicates": { "deliveries": 1, "delivery_repeats": 3, "identities": 1, "identity_repeats": 2 },
     });

@@ -11,3 +11,4 @@ mod postmark;
 mod resend;
 mod sendgrid;
 mod ses;
+mod smtp;

@@ -86,3 +86,22 @@ async fn a_server_that_is_not_there_is_unavailable() {
     let error = Store::connect("postgres://127.0.0.1:1/none", 1, SECOND).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_table_is_found_by_its_index_however_small_the_planner_believes_it_to_be() {
+    let (db, _) = open().await;
+    let store = Store::connect(&db.url, 2, Duration::from_secs(10)).await.unwrap();
+    store.pool().execute("INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'one')").await.unwrap();
+    store.pool().execute("ANALYZE tenants").await.unwrap();
+    let explain = "EXPLAIN SELECT name FROM tenants WHERE id = '01a22fa0-2ec4-7101-9bb2-43b435aa1dca'";
+    let plan = async |pool: &PgPool| -> String {
+        let lines: Vec<String> = sqlx::query_scalar(explain).fetch_all(pool).await.unwrap();
+        lines.join("\n")
+    };
+    let (theirs, ours) = (plan(&db.pool).await, plan(store.pool()).await);
+    assert!(theirs.contains("Seq Scan"), "the test's own premise: {theirs}");
+    assert!(ours.contains("tenants_pkey"), "{ours}");
+    let jit: String = sqlx::query_scalar("SELECT current_setting('jit')").fetch_one(store.pool()).await.unwrap();
+    assert_eq!(jit, "off");
+    db.close().await;
+}

@@ -68,7 +68,7 @@ impl ProvidersConfig {
         r.document("WAYBILL_RESEND_BASE_URL", "`https://api.resend.com`", "Address of Resend");
         r.document(
             "WAYBILL_RESEND_TIMEOUT_MS",
-            "`10000`",
+            "`5000`",
             "Total deadline of one call; counts twice in the timings, because an answer that got lost is asked for once more",
         );
         r.document("WAYBILL_RESEND_EVENTS_WIRED", "`false`", "Resend events reach `/inbound/resend/default`");
@@ -90,6 +90,19 @@ impl ProvidersConfig {
         );
         r.document("WAYBILL_POSTMARK_TIMEOUT_MS", "`10000`", "Total deadline of one call");
         r.document("WAYBILL_POSTMARK_EVENTS_WIRED", "`false`", "Postmark events reach `/inbound/postmark/default`");
+        r.document(
+            "WAYBILL_SMTP_URL",
+            "required for SMTP",
+            "Server: `smtp://host:587` (STARTTLS) or `smtps://host:465` (TLS from the first byte)",
+        );
+        r.document(
+            "WAYBILL_SMTP_STARTTLS",
+            "`true`",
+            "With `smtp://`: nothing is sent without TLS. `false` for a relay on the same machine; no password is sent then",
+        );
+        r.document("WAYBILL_SMTP_USERNAME", "not set", "Account at the server; without it there is no authentication");
+        r.document("WAYBILL_SMTP_PASSWORD", "not set", "Its password");
+        r.document("WAYBILL_SMTP_TIMEOUT_MS", "`10000`", "Total deadline of one call, connection included");
         let inbound_secret = r.optional(
             "WAYBILL_INBOUND_SECRET",
             "Password of the providers' event webhooks (HTTP Basic, any user name), where no signature is checked; not set: they are closed",
@@ -113,5 +126,5 @@ impl ProvidersConfig {
 /// The deadline that a provider's folder reads for itself, for the check of the timings as a whole.
 fn timeout(environment: &Environment, kind: &ProviderKind) -> Duration {
     let set = environment(&format!("WAYBILL_{}_TIMEOUT_MS", kind.name.to_ascii_uppercase()));
-    Duration::from_millis(set.and_then(|ms| ms.trim().parse().ok()).unwrap_or(10_000))
+    set.and_then(|ms| ms.trim().parse().ok()).map_or(kind.default_timeout, Duration::from_millis)
 }

@@ -239,3 +239,16 @@ fn a_webhook_secret_that_is_none_is_named_and_not_repeated() {
     assert!(errors.contains("WAYBILL_RESEND_WEBHOOK_SECRET") && !errors.contains("hunter2"), "{errors}");
     assert!(read_all(&with(&[("WAYBILL_RESEND_WEBHOOK_SECRET", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")])).is_ok());
 }
+
+#[test]
+fn each_new_provider_beside_ses_fits_into_the_default_timings() {
+    for (name, key) in [
+        ("sendgrid", "WAYBILL_SENDGRID_API_KEY"),
+        ("resend", "WAYBILL_RESEND_API_KEY"),
+        ("postmark", "WAYBILL_POSTMARK_SERVER_TOKEN"),
+        ("smtp", "WAYBILL_SMTP_URL"),
+    ] {
+        let order = format!("ses,{name}");
+        assert_eq!(errors(&[("WAYBILL_PROVIDERS", &order), (key, "smtps://mx.example")]), "", "{name}");
+    }
+}

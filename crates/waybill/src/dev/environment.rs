@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigErrors};
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
 /// What differs from the defaults when the environment doesn't say otherwise.
-const SHORTER: [(&str, &str); 25] = [
+const SHORTER: [(&str, &str); 27] = [
     // The sink wants to see a signed request, whoever signed it.
     ("AWS_REGION", "eu-central-1"),
     ("AWS_ACCESS_KEY_ID", "local"),
@@ -15,12 +15,15 @@ const SHORTER: [(&str, &str); 25] = [
     ("WAYBILL_SES_EVENTS_WIRED", "true"),
     ("WAYBILL_SENDGRID_EVENTS_WIRED", "true"),
     ("WAYBILL_SENDGRID_API_KEY", "SG.local"),
-    ("WAYBILL_RESEND_TIMEOUT_MS", "3000"),
+    // May be called twice in a pass.
+    ("WAYBILL_RESEND_TIMEOUT_MS", "1500"),
     ("WAYBILL_RESEND_EVENTS_WIRED", "true"),
     ("WAYBILL_RESEND_API_KEY", "re_local"),
     ("WAYBILL_POSTMARK_TIMEOUT_MS", "3000"),
     ("WAYBILL_POSTMARK_EVENTS_WIRED", "true"),
     ("WAYBILL_POSTMARK_SERVER_TOKEN", "pm-local"),
+    ("WAYBILL_SMTP_TIMEOUT_MS", "3000"),
+    ("WAYBILL_SMTP_STARTTLS", "false"),
     ("WAYBILL_CLAIM_MARGIN_MS", "500"),
     ("WAYBILL_HANDLER_TIMEOUT_MS", "7000"),
     ("WAYBILL_CLAIM_TTL_MS", "8000"),
@@ -42,6 +45,7 @@ pub(super) fn config(
     secret: &str,
 ) -> Result<Config, ConfigErrors> {
     let sink = format!("http://{}", addresses.mailbox);
+    let smtp = format!("smtp://{}", addresses.smtp);
     let data = dir.join("data").to_string_lossy().into_owned();
     let (database, redis, secret) = (database.to_owned(), redis.map(str::to_owned), secret.to_owned());
     Config::read(Arc::new(move |name: &str| match name {
@@ -53,6 +57,7 @@ pub(super) fn config(
             | "WAYBILL_SENDGRID_BASE_URL"
             | "WAYBILL_RESEND_BASE_URL"
             | "WAYBILL_POSTMARK_BASE_URL" => Some(sink.clone()),
+            "WAYBILL_SMTP_URL" => Some(smtp.clone()),
             "WAYBILL_RESEND_WEBHOOK_SECRET" => Some(super::webhook_secret(&secret)),
             "WAYBILL_DATA_DIR" => Some(data.clone()),
             _ => SHORTER.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()),

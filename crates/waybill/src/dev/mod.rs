@@ -47,6 +47,8 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let api = roles::bind(&args.listen.to_string(), "--listen").await?;
     let mailbox = roles::bind(&args.mailbox.to_string(), "--mailbox").await?;
     let ops = roles::bind(&args.ops.to_string(), "--ops").await?;
+    // For `WAYBILL_PROVIDERS=…,smtp`; nobody types its address, so any port will do.
+    let smtp = roles::bind("127.0.0.1:0", "SMTP").await?;
     let life = Lifecycle::default();
     let database = tokio::select! {
         database = database::find_or_start(&args.dir) => database?,
@@ -54,7 +56,12 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     };
     let redis = database::reachable_redis().await;
     let secret = hex(&waybill_crypto::random_bytes::<16>()?);
-    let addresses = Addresses { api: api.local_addr()?, mailbox: mailbox.local_addr()?, ops: ops.local_addr()? };
+    let addresses = Addresses {
+        api: api.local_addr()?,
+        mailbox: mailbox.local_addr()?,
+        ops: ops.local_addr()?,
+        smtp: smtp.local_addr()?,
+    };
     let config = environment::config(&args.dir, &database.url, redis.as_deref(), &addresses, &secret)?;
     roles::stop_on_signals(&life, config.api.stop_timeout);
 
@@ -65,7 +72,7 @@ pub(crate) async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     store.migrate().await.context("migrating the database")?;
     let key = seed(&store, &args.dir).await?;
     let wired = wiring::wire(&config).await?;
-    let (sink, stop_sink) = start_sink(mailbox, &addresses, &secret);
+    let (sink, stop_sink) = start_sink(mailbox, smtp, &addresses, &secret);
     let announce = tokio::spawn(announce(args.dir.clone(), addresses, key, database.url.clone(), life.clone()));
     let code = roles::run(&config, &wired, Roles::ALL, Some(api), Some(ops), life).await?;
     announce.abort();
@@ -82,6 +89,7 @@ pub(crate) struct Addresses {
     api: SocketAddr,
     mailbox: SocketAddr,
     ops: SocketAddr,
+    smtp: SocketAddr,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -105,6 +113,7 @@ fn webhook_secret(secret: &str) -> String {
 /// The sink takes the mails through the real adapters and reports them back as provider events.
 fn start_sink(
     listener: TcpListener,
+    smtp: TcpListener,
     addresses: &Addresses,
     secret: &str,
 ) -> (tokio::task::JoinHandle<()>, CancellationToken) {
@@ -118,6 +127,7 @@ fn start_sink(
     let stop = CancellationToken::new();
     let sink = Sink::new(SinkConfig { events, ..SinkConfig::default() });
     let stopped = stop.clone();
+    tokio::spawn(sink.clone().serve_smtp(smtp, stop.clone()));
     let task = tokio::spawn(async move {
         if let Err(error) = sink.serve(listener, stopped).await {
             tracing::error!(error = &error as &dyn std::error::Error, "dev.mailbox_failed");

@@ -4,28 +4,27 @@ use std::collections::BTreeMap;
 
 use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
 
-use super::answers::SesError;
 use crate::mail::{Attachment, Draft, Header};
 
 /// RFC 5322 section 2.1.1: 998 characters and CRLF.
 const MAX_LINE_BYTES: usize = 998;
 
-/// The mail, and the tags of its `X-SES-MESSAGE-TAGS` header.
-pub(super) fn into_draft(bytes: &[u8]) -> Result<(Draft, BTreeMap<String, String>), SesError> {
+/// The mail, and the tags of its header `tags_header`, or what is wrong with it.
+pub(crate) fn into_draft(bytes: &[u8], tags_header: &str) -> Result<(Draft, BTreeMap<String, String>), &'static str> {
     if bytes.split(|byte| *byte == b'\n').any(|line| line.len() > MAX_LINE_BYTES + 1) {
-        return Err(SesError::bad_request("Raw.Data: a line is longer than 1000 characters"));
+        return Err("a line is longer than 1000 characters");
     }
     let message = MessageParser::default()
         .parse(bytes)
         .filter(|message| !message.headers().is_empty())
-        .ok_or_else(|| SesError::bad_request("Raw.Data is not a MIME message"))?;
+        .ok_or("not a MIME message")?;
     let headers: Vec<Header> = message
         .headers_raw()
         .map(|(name, value)| Header { name: name.to_owned(), value: value.trim().to_owned() })
         .collect();
     let tags = headers
         .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("X-SES-MESSAGE-TAGS"))
+        .find(|header| header.name.eq_ignore_ascii_case(tags_header))
         .map(|header| header_tags(&header.value))
         .unwrap_or_default();
     let recipients = [message.to(), message.cc(), message.bcc()].into_iter().flatten().flat_map(addresses).collect();
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_message_is_read_back_with_tags_and_attachment() {
-        let (draft, tags) = into_draft(MESSAGE.as_bytes()).unwrap();
+        let (draft, tags) = into_draft(MESSAGE.as_bytes(), "X-SES-MESSAGE-TAGS").unwrap();
         assert_eq!(draft.subject, "Invoice €");
         assert_eq!(draft.recipients, ["ada@example.com"]);
         assert_eq!(draft.from, "no-reply@acme.example");
@@ -116,8 +115,8 @@ mod tests {
     #[test]
     fn ses_05_an_unwrapped_line_is_refused() {
         let long = format!("{MESSAGE}{}\r\n", "A".repeat(999));
-        assert!(into_draft(long.as_bytes()).is_err());
+        assert!(into_draft(long.as_bytes(), "X-SES-MESSAGE-TAGS").is_err());
         let longest = format!("{MESSAGE}{}\r\n", "A".repeat(998));
-        assert!(into_draft(longest.as_bytes()).is_ok());
+        assert!(into_draft(longest.as_bytes(), "X-SES-MESSAGE-TAGS").is_ok());
     }
 }
