@@ -59,23 +59,26 @@ pub(crate) async fn balance(world: &World, process: &mut Waybill, wanted: u64) -
     // A doubled mail may come after the last wanted one.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let deliveries = world.sink.acceptances_by_delivery();
-    let identities = world.sink.acceptances_by_identity();
-    Ok((compare(wanted, open, deliveries.values(), identities.values()), last))
+    Ok((compare(wanted, open, deliveries.values(), same_identity(world).await?), last))
 }
 
-fn compare<'a>(
-    wanted: u64,
-    open: u64,
-    deliveries: impl Iterator<Item = &'a u64>,
-    identities: impl Iterator<Item = &'a u64>,
-) -> Books {
+fn compare<'a>(wanted: u64, open: u64, deliveries: impl Iterator<Item = &'a u64>, same_identity: u64) -> Books {
     let (mut distinct, mut repeats) = (0, 0);
     for count in deliveries {
         distinct += 1;
         repeats += count - 1;
     }
-    let identity_repeats = identities.map(|count| count - 1).sum();
-    Books { wanted, lost: wanted.saturating_sub(distinct).max(open), duplicates: u64::max(repeats, identity_repeats) }
+    Books { wanted, lost: wanted.saturating_sub(distinct).max(open), duplicates: repeats + same_identity }
+}
+
+/// Deliveries of the whole database that were sent although another one of the same identity was.
+async fn same_identity(world: &World) -> Result<u64> {
+    let more: i64 = sqlx::query_scalar(
+        "/* bench */ SELECT count(*) - count(DISTINCT (tenant_id, identity)) FROM deliveries WHERE state = 'SENT'",
+    )
+    .fetch_one(world.store.pool())
+    .await?;
+    Ok(more.unsigned_abs())
 }
 
 /// Deliveries, jobs and outbox rows of the whole database that are not where they should end.
@@ -95,15 +98,15 @@ mod tests {
 
     #[test]
     fn lost_and_doubled_are_told_apart() {
-        let good = compare(3, 0, [1, 1, 1].iter(), [1, 1, 1].iter());
+        let good = compare(3, 0, [1, 1, 1].iter(), 0);
         assert_eq!(good, Books { wanted: 3, lost: 0, duplicates: 0 });
-        let one_lost_one_doubled = compare(3, 0, [1, 2].iter(), [1, 2].iter());
+        let one_lost_one_doubled = compare(3, 0, [1, 2].iter(), 0);
         assert_eq!(one_lost_one_doubled, Books { wanted: 3, lost: 1, duplicates: 1 });
     }
 
     #[test]
     fn two_deliveries_of_one_identity_are_a_duplicate_and_an_unrecorded_one_is_lost() {
-        assert_eq!(compare(2, 0, [1, 1].iter(), [2].iter()).duplicates, 1);
-        assert_eq!(compare(2, 1, [1, 1].iter(), [1, 1].iter()).lost, 1);
+        assert_eq!(compare(2, 0, [1, 1].iter(), 1).duplicates, 1);
+        assert_eq!(compare(2, 1, [1, 1].iter(), 0).lost, 1);
     }
 }

@@ -79,7 +79,7 @@ impl Bench<'_> {
                 .await?;
         self.report.rss_after_mb = process.rss_mb()?;
         self.report.log_complaints = process.complaints();
-        drop(process);
+        process.stop().await?;
         self.sendgrid().await?;
         self.compare().await
     }

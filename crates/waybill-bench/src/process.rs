@@ -9,12 +9,14 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::time::Instant;
 
 use crate::world::{REGION, World};
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// More than a drain takes: what it has received goes back to the queue before it ends.
+const STOPPED_WITHIN: Duration = Duration::from_secs(40);
 /// Of memory, while under load.
 const SAMPLE: Duration = Duration::from_millis(100);
 /// `utime` and `stime` in proc(5) are in these; it is 100 on every architecture that Linux reports to user space.
@@ -107,6 +109,20 @@ impl Waybill {
     /// Watches resident memory until the returned value is asked.
     pub(crate) fn watch_memory(&self) -> MemoryWatch {
         watch_memory(vec![self.child.id()])
+    }
+
+    /// Ends it as a deploy does, and waits. A killed process takes its open receives with it: what a queue answers to them is invisible for
+    /// as long as if somebody worked on it.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let asked =
+            Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().context("running kill")?;
+        ensure!(asked.success(), "the process could not be asked to end");
+        let started = Instant::now();
+        while self.child.try_wait().context("looking at the process")?.is_none() {
+            ensure!(started.elapsed() < STOPPED_WITHIN, "waybill did not end within {} s", STOPPED_WITHIN.as_secs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     /// Lines of the log at WARN or ERROR: a quiet log is part of a good run.

@@ -141,7 +141,7 @@ pub(crate) async fn run(soak: Soak) -> Result<Soaked> {
     soaked.trends = trends(&samples, &soaked.latencies);
     soaked.complaints = process.complaints();
     if soaked.broken().is_empty() {
-        drop(process);
+        process.stop().await?;
         world.tidy();
     }
     Ok(soaked)

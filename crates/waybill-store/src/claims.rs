@@ -239,25 +239,23 @@ impl Store {
                            job_created_at, job_seq)
                     WHERE x.free = (s.state = 'released' OR (s.state = 'sent' AND EXISTS (
                         SELECT FROM gate g WHERE g.delivery_id = EXCLUDED.delivery_id AND g.verdict = 'again'))))
-                RETURNING s.tenant_id, s.identity, s.state, s.delivery_id, s.claim_token, s.claim_expires_at,
+                RETURNING s.tenant_id, s.identity, s.state, s.delivery_id, s.claim_token, s.claim_expires_at, s.attempt_id,
                           -- Of a row that was there before this statement: the lock of the conflict stands in it.
                           s.xmax::text <> '0' AS again
             ),
-            granted AS (
-                SELECT c.id, c.token, c.attempt, c.attempts, t.claim_expires_at
-                FROM taken t
-                JOIN candidate c ON c.tenant_id = t.tenant_id AND c.identity = t.identity AND c.token = t.claim_token
-            ),
+            -- 5. Whose row is ours: inserted here, or there before and now with a token of this call. Told from the row alone, because the
+            --    planner would join these rows with the candidates by comparing each with each.
             moved AS (
                 UPDATE deliveries
-                SET state = 'SENDING', reason = NULL, detail = NULL, due_at = g.claim_expires_at, dead_lettered_at = NULL,
+                SET state = 'SENDING', reason = NULL, detail = NULL, due_at = t.claim_expires_at, dead_lettered_at = NULL,
                     version = deliveries.version + 1, updated_at = now()
-                FROM granted g WHERE deliveries.id = g.id
-                RETURNING deliveries.id, deliveries.version, deliveries.state
+                FROM taken t
+                WHERE deliveries.id = t.delivery_id AND (NOT t.again OR t.claim_token = ANY($2))
+                RETURNING deliveries.id, deliveries.version, deliveries.state, deliveries.attempts, t.attempt_id, t.claim_token
             ),
             attempt AS (
                 INSERT INTO attempts (id, delivery_id, number, claim_token)
-                SELECT attempt, id, attempts + 1, token FROM granted
+                SELECT attempt_id, id, attempts + 1, claim_token FROM moved
             ),
             logged AS (
                 INSERT INTO ledger (delivery_id, version, state) SELECT id, version, state FROM moved
@@ -289,17 +287,29 @@ impl Store {
         answers.into_iter().map(Answer::claim).collect()
     }
 
-    /// Whether a claim still stands. A fact (a late acceptance, a provider's event, a person's word) takes it away while its holder
-    /// believes in it.
+    /// Whether a claim still stands: nothing took it away (a late acceptance, a person's word), and no provider's event that is here, taken
+    /// into account or not yet, says that the delivery was accepted.
     ///
     /// # Errors
     /// [`StoreError`] when the database could not answer.
-    pub async fn holds_claim(&self, tenant: TenantId, identity: Identity, token: Uuid) -> Result<bool, StoreError> {
+    pub async fn holds_claim(
+        &self,
+        tenant: TenantId,
+        identity: Identity,
+        delivery: DeliveryId,
+        token: Uuid,
+    ) -> Result<bool, StoreError> {
         let held = sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT FROM sends WHERE tenant_id = $1 AND identity = $2 AND state = 'claimed' AND claim_token = $3) AS "held!""#,
+            r#"
+            SELECT EXISTS (SELECT FROM sends WHERE tenant_id = $1 AND identity = $2 AND state = 'claimed' AND claim_token = $3)
+               -- An event is kept in one commit and has its effect in another. In between it is a fact all the same.
+               AND NOT EXISTS (SELECT FROM provider_events
+                               WHERE delivery_id = $4 AND kind IN ('accepted', 'delivered', 'bounced', 'complained')) AS "held!"
+            "#,
             tenant.0,
             &identity.0[..],
-            token
+            token,
+            delivery.0
         )
         .fetch_one(self.db())
         .await?;

@@ -151,14 +151,18 @@ impl Store {
             d AS MATERIALIZED (
                 SELECT id, tenant_id, identity FROM deliveries WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE
             ),
+            -- Apart and by one key: the planner knows nothing of the arrays' length, and as a part of the next join it would compare every
+            -- row with every other one.
+            result AS MATERIALIZED (
+                SELECT d.tenant_id AS tenant, d.identity AS ident, i.* FROM d JOIN input i ON i.delivery = d.id
+            ),
             -- The fence: whoever lost the claim (expired and taken away, or overtaken by a fact) finds no row here. Looked at after the
             -- lock, so that of a result and an expiry at the same moment exactly one wins.
             held AS MATERIALIZED (
-                SELECT s.tenant_id AS tenant, s.identity AS ident, s.attempt_id AS attempt, i.*
-                FROM sends s
-                JOIN d ON d.tenant_id = s.tenant_id AND d.identity = s.identity
-                JOIN input i ON i.delivery = d.id
-                WHERE s.state = 'claimed' AND s.delivery_id = d.id AND s.claim_token = i.token
+                SELECT s.attempt_id AS attempt, r.*
+                FROM result r
+                JOIN sends s ON s.tenant_id = r.tenant AND s.identity = r.ident
+                WHERE s.state = 'claimed' AND s.delivery_id = r.delivery AND s.claim_token = r.token
                   AND (SELECT count(*) FROM d) > 0 -- all of d is locked before the first of these
                 ORDER BY s.tenant_id, s.identity
                 FOR NO KEY UPDATE OF s

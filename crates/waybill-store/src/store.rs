@@ -26,8 +26,9 @@ const MIGRATION_LOCK_TIMEOUT: &str = "10s";
 const PING_AFTER_IDLE: Duration = Duration::from_secs(10);
 /// Of each connection. Every statement finds its rows by an index, whatever the tables' sizes. Without this the planner reads whole tables
 /// while it believes that they are empty, which is until the first autovacuum of a new database, and keeps such plans for as long. Compiling
-/// a statement (`jit`) costs more than any of them.
-const SESSION: &str = "SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)";
+/// a statement (`jit`) costs more than any of them, and planning it anew for each short array (`plan_cache_mode`) as much as running it.
+const SESSION: &str = "SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false)";
 
 /// The database. Cheap to clone; all clones share the pool and the count of statements.
 #[derive(Clone, Debug)]
@@ -107,6 +108,17 @@ impl Store {
     pub(crate) fn db(&self) -> &PgPool {
         self.count(1);
         &self.pool
+    }
+
+    /// A transaction whose statements are planned for the values that they are given: for those whose best plan depends on which filters
+    /// are set. Three round trips more than one statement.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database could not answer.
+    pub(crate) async fn planned_for_its_values(&self) -> Result<sqlx::PgTransaction<'static>, StoreError> {
+        // Sent as one.
+        self.count(1);
+        Ok(self.pool.begin_with("BEGIN; SET LOCAL plan_cache_mode = force_custom_plan").await?)
     }
 
     /// Counts round trips that do not go through [`Store::db`]: those inside a transaction, its BEGIN and COMMIT.

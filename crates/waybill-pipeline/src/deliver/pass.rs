@@ -101,11 +101,11 @@ impl Walk<'_> {
         }
     }
 
-    /// An earlier claim of this identity may have been accepted after all, and its result may have come while the mail was being made:
-    /// then it is sent, and this claim is gone. The clock can't say so. A first claim has no such past, and asks nobody.
+    /// An earlier claim of this identity may have been accepted after all, and its result, or a provider's event about it, may have come
+    /// while the mail was being made: then it is sent, and this claim is gone. The clock can't say so. A first claim has no such past, and asks nobody.
     async fn claim_stands(&self) -> bool {
         let (delivery, token) = (self.delivery, self.granted.token);
-        let held = self.worker.context.store.holds_claim(delivery.tenant, delivery.identity, token).await;
+        let held = self.worker.context.store.holds_claim(delivery.tenant, delivery.identity, delivery.id, token).await;
         // A database that can't be asked can't record either: nothing is sent while the authority is away.
         held.unwrap_or(false)
     }

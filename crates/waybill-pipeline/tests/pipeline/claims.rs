@@ -73,34 +73,54 @@ async fn a_claim_that_is_too_short_by_the_monotonic_clock_is_given_up_without_a_
     w.check().await;
 }
 
-/// The first worker's acceptance is late, and comes while the second one fetches the document: the claim can't be granted any more, but it
-/// has been. The clock says "go on"; the database says whose mail it is.
+/// A first worker has called and stands still until its claim and the window are over; a second one has the claim, and waits for the
+/// document.
+struct SecondClaim {
+    delivery: DeliveryId,
+    first: ClaimRequest,
+    slow: Arc<Slow>,
+    second: Role,
+}
+
+impl SecondClaim {
+    async fn of(w: &World) -> SecondClaim {
+        w.need_documents().await;
+        let (_, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
+        let delivery = deliveries[0];
+        let renderers = w.renderers();
+        w.until("its message", async || w.queue.peek(QueueName::Delivery).len() == 1).await;
+        renderers.stop().await;
+        w.lose_messages(QueueName::Delivery).await;
+        let first = ClaimRequest { delivery, token: uuid::Uuid::new_v4(), attempt: AttemptId(uuid::Uuid::now_v7()) };
+        let granted = w.store.claim(&[first], Duration::from_secs(60)).await.unwrap().remove(0).1;
+        assert!(matches!(granted, Claim::Granted { again: false, .. }), "{granted:?}");
+        w.let_claim_end(delivery).await;
+        w.round().await;
+        assert_eq!(w.state(delivery).await, DeliveryState::Unknown);
+        w.let_due(delivery).await;
+        w.round().await;
+        assert_eq!(w.state(delivery).await, DeliveryState::Retrying);
+        let slow = Arc::new(Slow { inner: w.objects.clone(), gate: Semaphore::new(0) });
+        let second = Role::over(w.context_with(w.store.clone(), slow.clone()), deliver::worker::run);
+        w.let_due(delivery).await;
+        w.round().await;
+        w.until_state(delivery, DeliveryState::Sending).await;
+        SecondClaim { delivery, first, slow, second }
+    }
+
+    /// The document is there.
+    async fn go_on(self) {
+        self.slow.gate.add_permits(10);
+        self.second.stop().await;
+    }
+}
+
+/// The claim can't be granted any more, but it has been. The clock says "go on"; the database says whose mail it is.
 #[tokio::test]
 async fn a_late_acceptance_between_the_second_claim_and_its_call_stops_the_call() {
     let w = World::new().await;
-    w.need_documents().await;
-    let (_, deliveries) = w.routed(&w.event(&["ana@example.test"])).await;
-    let delivery = deliveries[0];
-    let renderers = w.renderers();
-    w.until("its message", async || w.queue.peek(QueueName::Delivery).len() == 1).await;
-    renderers.stop().await;
-    w.lose_messages(QueueName::Delivery).await;
-    // The first worker sends, and stands still for longer than its claim and the window.
-    let first = ClaimRequest { delivery, token: uuid::Uuid::new_v4(), attempt: AttemptId(uuid::Uuid::now_v7()) };
-    let granted = w.store.claim(&[first], Duration::from_secs(60)).await.unwrap().remove(0).1;
-    assert!(matches!(granted, Claim::Granted { again: false, .. }), "{granted:?}");
-    w.let_claim_end(delivery).await;
-    w.round().await;
-    assert_eq!(w.state(delivery).await, DeliveryState::Unknown);
-    w.let_due(delivery).await;
-    w.round().await;
-    assert_eq!(w.state(delivery).await, DeliveryState::Retrying);
-    // The second one has the claim and waits for the document.
-    let slow = Arc::new(Slow { inner: w.objects.clone(), gate: Semaphore::new(0) });
-    let second = Role::over(w.context_with(w.store.clone(), slow.clone()), deliver::worker::run);
-    w.let_due(delivery).await;
-    w.round().await;
-    w.until_state(delivery, DeliveryState::Sending).await;
+    let claimed = SecondClaim::of(&w).await;
+    let (delivery, first) = (claimed.delivery, claimed.first);
     let loaded = w.store.load_deliveries(&[delivery]).await.unwrap().remove(0);
     let late = AttemptResult {
         delivery,
@@ -112,9 +132,41 @@ async fn a_late_acceptance_between_the_second_claim_and_its_call_stops_the_call(
         result: Recorded::Sent { provider: "ses".into(), provider_message_id: "m".into() },
     };
     w.store.record_late(&[late], false).await.unwrap();
-    slow.gate.add_permits(10);
-    second.stop().await;
+    claimed.go_on().await;
     assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (0, 0)), "it was sent once, by the first");
+}
+
+/// Found by chaos: an event is kept in one commit and has its effect in another, and the second claim came in between.
+#[tokio::test]
+async fn an_event_that_is_kept_and_has_had_no_effect_yet_stops_the_second_call() {
+    let w = World::new().await;
+    let claimed = SecondClaim::of(&w).await;
+    let delivery = claimed.delivery;
+    w.sql(
+        "INSERT INTO provider_events (provider, event_id, delivery_id, provider_message_id, kind)
+         VALUES ('ses', 'e', $1, 'm', 'delivered')",
+        &[delivery.0],
+    )
+    .await;
+    claimed.go_on().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (0, 0)), "it was sent once, by the first");
+    w.round().await;
+    assert_eq!(w.state(delivery).await, DeliveryState::Delivered);
+}
+
+/// The same with an event that speaks of no acceptance.
+#[tokio::test]
+async fn an_event_about_a_refusal_stops_nothing() {
+    let w = World::new().await;
+    let claimed = SecondClaim::of(&w).await;
+    let delivery = claimed.delivery;
+    w.sql(
+        "INSERT INTO provider_events (provider, event_id, delivery_id, kind) VALUES ('ses', 'e', $1, 'dropped')",
+        &[delivery.0],
+    )
+    .await;
+    claimed.go_on().await;
+    assert_eq!((w.state(delivery).await, w.calls()), (DeliveryState::Sent, (1, 0)));
 }
 
 #[tokio::test]

@@ -161,6 +161,7 @@ impl Store {
         after: Option<JobId>,
         limit: i64,
     ) -> Result<Vec<JobView>, StoreError> {
+        let mut transaction = self.planned_for_its_values().await?;
         let rows = sqlx::query_as!(
             Row,
             r#"
@@ -193,8 +194,10 @@ impl Store {
             filter.until,
             limit
         )
-        .fetch_all(self.db())
+        .fetch_all(&mut *transaction)
         .await?;
+        transaction.commit().await?;
+        self.count(2);
         rows.into_iter().map(Row::read).collect()
     }
 }
