@@ -54,7 +54,8 @@ impl LambdaRenderer {
     ) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT.min(config.timeout))
-            .read_timeout(config.timeout)
+            // Later than the deadline of the whole, which says in our words what happened; of two at one moment either may be first.
+            .read_timeout(config.timeout + Duration::from_secs(1))
             .operation_timeout(config.timeout)
             .build();
         let lambda = Builder::from(aws)
