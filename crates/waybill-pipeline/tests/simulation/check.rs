@@ -218,11 +218,12 @@ fn newer_stays(deliveries: &BTreeMap<DeliveryId, Delivery>, accepted: &[Acceptan
 }
 
 /// Claimable, and nothing will look at it soon. What was put off is due in minutes, unless it waits for its ordering key, or for what only a
-/// person can decide (then it looks once a day).
+/// person can decide (then it looks once a day). One that the sweeper has just released for what was put off before is due late and about to
+/// be queued (seed 394: its old message is deleted in between); from then on `requeues` is what remembers it.
 const FORGOTTEN: &str = "
     SELECT d.id || ' (' || d.state || ', due in ' || d.due_at - sim.now() || ', ' || coalesce(d.detail, '') || ', ' || j.state || ')'
     FROM deliveries d JOIN jobs j ON j.id = d.job_id
-    WHERE d.id = ANY($1) AND d.state IN ('PENDING', 'WAITING_DOCUMENT') AND j.ordering_due_at IS NULL
+    WHERE d.id = ANY($1) AND d.state IN ('PENDING', 'WAITING_DOCUMENT') AND j.ordering_due_at IS NULL AND d.requeues = 0
       AND d.due_at > sim.now() + interval '300 seconds'
       AND NOT ($2 AND EXISTS (
           SELECT FROM deliveries h JOIN ledger l ON l.delivery_id = h.id AND l.state = 'UNKNOWN'
